@@ -1,0 +1,125 @@
+// Package batch is the layout of RecordBatch.data: how records are gathered
+// into a batch and read from it.
+//
+//	count x ( timestamp int64 | key hash uint64, keyed edges only | fixed part )
+//	text region
+package batch
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"cutwater/messages"
+)
+
+const (
+	timestampWidth = 8
+	hashWidth      = 8
+)
+
+// Builder gathers the records of one channel. The zero value is not usable: see
+// Init.
+type Builder struct {
+	fixed, text []byte
+	width       int
+	count       int
+	keyed       bool
+}
+
+// Init prepares the builder for records of a codec of the given width, with key
+// hashes if keyed.
+func (b *Builder) Init(width int, keyed bool) {
+	b.width, b.keyed = width+timestampWidth, keyed
+	if keyed {
+		b.width += hashWidth
+	}
+}
+
+// Next adds a record and returns its fixed part, to be filled, and the text so
+// far, to be extended and handed to SetText. Both are valid until the next call.
+func (b *Builder) Next(timestampMs int64, hash uint64) (fixed, text []byte) {
+	at := len(b.fixed)
+	if at+b.width > cap(b.fixed) {
+		b.grow()
+	}
+	b.fixed = b.fixed[:at+b.width]
+	f := b.fixed[at : at+b.width : at+b.width]
+	binary.LittleEndian.PutUint64(f, uint64(timestampMs))
+	f = f[timestampWidth:]
+	if b.keyed {
+		binary.LittleEndian.PutUint64(f, hash)
+		f = f[hashWidth:]
+	}
+	b.count++
+	return f, b.text
+}
+
+func (b *Builder) grow() {
+	next := make([]byte, len(b.fixed), max(2*cap(b.fixed), 16*b.width))
+	copy(next, b.fixed)
+	b.fixed = next
+}
+
+// SetText stores the text that the codec extended.
+func (b *Builder) SetText(text []byte) { b.text = text }
+
+// Len is the number of records gathered.
+func (b *Builder) Len() int { return b.count }
+
+// Size is the number of bytes that the batch would have.
+func (b *Builder) Size() int { return len(b.fixed) + len(b.text) }
+
+// Cut moves the gathered records into m, whose Data is overwritten from its
+// start, and empties the builder.
+func (b *Builder) Cut(m *messages.RecordBatch) {
+	m.Count, m.FixedWidth = uint32(b.count), uint32(b.width)
+	m.Data = append(append(m.Data[:0], b.fixed...), b.text...)
+	b.fixed, b.text, b.count = b.fixed[:0], b.text[:0], 0
+}
+
+// View reads a batch. It is valid for as long as the batch is held.
+type View struct {
+	fixed []byte
+	// Text is the text region, a copy of its own: strings may outlive the batch.
+	Text  string
+	width int
+	keyed bool
+	count int
+}
+
+// Open checks the batch's structure and returns a view of it. Width and keyed
+// must be those of its Builder; ok is false if the batch does not fit them.
+func Open(m *messages.RecordBatch, width int, keyed bool) (v View, ok bool) {
+	w := width + timestampWidth
+	if keyed {
+		w += hashWidth
+	}
+	n := int(m.Count)
+	if int(m.FixedWidth) != w || n < 0 || n > len(m.Data)/w {
+		return View{}, false
+	}
+	v = View{fixed: m.Data[:n*w], width: w, keyed: keyed, count: n}
+	if rest := m.Data[n*w:]; len(rest) > 0 {
+		v.Text = string(rest)
+	}
+	return v, true
+}
+
+// Len is the number of records.
+func (v *View) Len() int { return v.count }
+
+// Record returns record i: its timestamp, its key's hash (0 unless keyed) and
+// its fixed part.
+func (v *View) Record(i int) (timestampMs int64, hash uint64, fixed []byte) {
+	f := v.fixed[i*v.width : (i+1)*v.width : (i+1)*v.width]
+	timestampMs = int64(binary.LittleEndian.Uint64(f))
+	f = f[timestampWidth:]
+	if v.keyed {
+		hash = binary.LittleEndian.Uint64(f)
+		f = f[hashWidth:]
+	}
+	return timestampMs, hash, f
+}
+
+// Bytes views a string's bytes without copying; they must not be written.
+func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

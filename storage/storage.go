@@ -1,0 +1,69 @@
+// Package storage keeps checkpoints: the state files that tasks write and the
+// `_metadata` file that makes a set of them a checkpoint.
+//
+// A checkpoint directory looks like this, after Flink's:
+//
+//	<dir>/<job>/chk-<id>/_metadata     published once, before the completion is recorded
+//	<dir>/<job>/chk-<id>/<state files> exclusive to the checkpoint
+//	<dir>/<job>/shared/<state files>   owned by the shared-state registry
+//
+// State file names carry the epoch and the attempt of their writer, so that a
+// fenced writer can never overwrite a live one's file.
+package storage
+
+import (
+	"context"
+	"io"
+
+	"cutwater/messages"
+)
+
+// Store is where one job's checkpoints are kept. Implementations are safe for
+// concurrent use; every method blocks and must be called on the Executor only.
+type Store interface {
+	// Prepare makes the directories of a checkpoint, or of a savepoint in
+	// target (not empty).
+	Prepare(ctx context.Context, checkpoint uint64, target string) error
+	// Write stores one state file: small content comes back inline, larger
+	// content as a durable file (written, fsynced, its directory fsynced).
+	// A failed Write leaves no file.
+	Write(ctx context.Context, w StateFile, content func(io.Writer) error) (*messages.StateHandle, error)
+	// Open reads a handle and verifies its size and hash while reading: the
+	// error comes at the end of the read at the latest. Errors: ErrMissing,
+	// ErrCorrupt.
+	Open(ctx context.Context, h *messages.StateHandle) (io.ReadCloser, error)
+	// Verify reads the handle whole and checks size and hash.
+	Verify(ctx context.Context, h *messages.StateHandle) error
+	// Publish writes and links the checkpoint's `_metadata`: after it returns,
+	// the checkpoint is durable. Publishing the same bytes again succeeds.
+	Publish(ctx context.Context, m *messages.CheckpointMetadata, target string) (*messages.MetadataWritten, error)
+	// Load reads the `_metadata` of a recorded checkpoint and checks that it is
+	// that checkpoint's of that job. Errors: ErrMissing, ErrCorrupt, ErrForeign,
+	// ErrNewerFormat.
+	Load(ctx context.Context, record *messages.CompletedCheckpoint) (*messages.CheckpointMetadata, error)
+	// LoadPath reads a `_metadata`, or the directory that holds one, at a path
+	// that a user gave, of whatever job.
+	LoadPath(ctx context.Context, path string) (*messages.CheckpointMetadata, error)
+	// DiscardCheckpoint deletes a checkpoint's exclusive directory.
+	DiscardCheckpoint(ctx context.Context, checkpoint uint64) error
+	// Discard deletes the file of a handle; a missing one is no error.
+	Discard(ctx context.Context, h *messages.StateHandle) error
+	// Checkpoints lists the ids of the directories that exist, ascending, to
+	// find orphans.
+	Checkpoints(ctx context.Context) ([]uint64, error)
+}
+
+// StateFile says what is written, for its name and place.
+type StateFile struct {
+	Fence      *messages.Fence
+	Task       *messages.TaskId
+	Checkpoint uint64
+	// Uid is the operator's.
+	Uid string
+	// Kind is "keyed" or "lists".
+	Kind string
+	// Scope decides between the checkpoint's directory and the shared one.
+	Scope messages.SegmentScope
+	// Target is a savepoint's directory, or empty.
+	Target string
+}
