@@ -1053,8 +1053,11 @@ type JobSettings struct {
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
 	// A half-full batch is sent after this time.
 	BufferTimeoutMs int64 `protobuf:"varint,4,opt,name=buffer_timeout_ms,json=bufferTimeoutMs,proto3" json:"buffer_timeout_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Uids whose state in the restored checkpoint is dropped on purpose, because
+	// no operator has them any more.
+	DroppedState  []string `protobuf:"bytes,5,rep,name=dropped_state,json=droppedState,proto3" json:"dropped_state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSettings) Reset() {
@@ -1113,6 +1116,106 @@ func (x *JobSettings) GetBufferTimeoutMs() int64 {
 		return x.BufferTimeoutMs
 	}
 	return 0
+}
+
+func (x *JobSettings) GetDroppedState() []string {
+	if x != nil {
+		return x.DroppedState
+	}
+	return nil
+}
+
+// CancelJob asks a job's coordinator to cancel the tasks at once; the job ends
+// CANCELED.
+type CancelJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelJob) Reset() {
+	*x = CancelJob{}
+	mi := &file_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelJob) ProtoMessage() {}
+
+func (x *CancelJob) ProtoReflect() protoreflect.Message {
+	mi := &file_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
+func (*CancelJob) Descriptor() ([]byte, []int) {
+	return file_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CancelJob) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+// SuspendJob asks a job's coordinator for one last checkpoint, whose outcome it
+// waits for, and then to stop the tasks; the job ends SUSPENDED and resumes
+// from its newest checkpoint when it is started again.
+type SuspendJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendJob) Reset() {
+	*x = SuspendJob{}
+	mi := &file_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendJob) ProtoMessage() {}
+
+func (x *SuspendJob) ProtoReflect() protoreflect.Message {
+	mi := &file_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendJob.ProtoReflect.Descriptor instead.
+func (*SuspendJob) Descriptor() ([]byte, []int) {
+	return file_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SuspendJob) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
 }
 
 var File_job_proto protoreflect.FileDescriptor
@@ -1195,12 +1298,18 @@ const file_job_proto_rawDesc = "" +
 	"\rsavepoint_dir\x18\r \x01(\tR\fsavepointDir\x124\n" +
 	"\x16inline_threshold_bytes\x18\x0e \x01(\x04R\x14inlineThresholdBytes\x12 \n" +
 	"\vincremental\x18\x0f \x01(\bR\vincremental\x12,\n" +
-	"\x12after_tasks_finish\x18\x10 \x01(\bR\x10afterTasksFinish\"\xc8\x01\n" +
+	"\x12after_tasks_finish\x18\x10 \x01(\bR\x10afterTasksFinish\"\xed\x01\n" +
 	"\vJobSettings\x12@\n" +
 	"\rcheckpointing\x18\x01 \x01(\v2\x1a.cutwater.CheckpointConfigR\rcheckpointing\x121\n" +
 	"\arestart\x18\x02 \x01(\v2\x17.cutwater.RestartConfigR\arestart\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12*\n" +
-	"\x11buffer_timeout_ms\x18\x04 \x01(\x03R\x0fbufferTimeoutMs*f\n" +
+	"\x11buffer_timeout_ms\x18\x04 \x01(\x03R\x0fbufferTimeoutMs\x12#\n" +
+	"\rdropped_state\x18\x05 \x03(\tR\fdroppedState\"\x1d\n" +
+	"\tCancelJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x1e\n" +
+	"\n" +
+	"SuspendJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job*f\n" +
 	"\fPartitioning\x12\x1c\n" +
 	"\x18PARTITIONING_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aFORWARD\x10\x01\x12\b\n" +
@@ -1247,7 +1356,7 @@ func file_job_proto_rawDescGZIP() []byte {
 }
 
 var file_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_job_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_job_proto_goTypes = []any{
 	(Partitioning)(0),        // 0: cutwater.Partitioning
 	(JobStatus)(0),           // 1: cutwater.JobStatus
@@ -1262,6 +1371,8 @@ var file_job_proto_goTypes = []any{
 	(*RestartConfig)(nil),    // 10: cutwater.RestartConfig
 	(*CheckpointConfig)(nil), // 11: cutwater.CheckpointConfig
 	(*JobSettings)(nil),      // 12: cutwater.JobSettings
+	(*CancelJob)(nil),        // 13: cutwater.CancelJob
+	(*SuspendJob)(nil),       // 14: cutwater.SuspendJob
 }
 var file_job_proto_depIdxs = []int32{
 	0,  // 0: cutwater.OperatorInput.partitioning:type_name -> cutwater.Partitioning
@@ -1293,7 +1404,7 @@ func file_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_job_proto_rawDesc), len(file_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

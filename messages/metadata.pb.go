@@ -875,8 +875,11 @@ type JobRecord struct {
 	Completed      []*CompletedCheckpoint `protobuf:"bytes,11,rep,name=completed,proto3" json:"completed,omitempty"`
 	CreatedMs      int64                  `protobuf:"varint,12,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	ChangedMs      int64                  `protobuf:"varint,13,opt,name=changed_ms,json=changedMs,proto3" json:"changed_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The largest id that this incarnation completed, also when its record has
+	// been forgotten since: such a job never starts empty.
+	LastCompleted uint64 `protobuf:"varint,14,opt,name=last_completed,json=lastCompleted,proto3" json:"last_completed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobRecord) Reset() {
@@ -996,6 +999,13 @@ func (x *JobRecord) GetCreatedMs() int64 {
 func (x *JobRecord) GetChangedMs() int64 {
 	if x != nil {
 		return x.ChangedMs
+	}
+	return 0
+}
+
+func (x *JobRecord) GetLastCompleted() uint64 {
+	if x != nil {
+		return x.LastCompleted
 	}
 	return 0
 }
@@ -1123,7 +1133,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\x04R\n" +
 	"checkpoint\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\xd6\x03\n" +
+	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\xfd\x03\n" +
 	"\tJobRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -1140,7 +1150,8 @@ const file_metadata_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\f \x01(\x03R\tcreatedMs\x12\x1d\n" +
 	"\n" +
-	"changed_ms\x18\r \x01(\x03R\tchangedMs\"Q\n" +
+	"changed_ms\x18\r \x01(\x03R\tchangedMs\x12%\n" +
+	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\"Q\n" +
 	"\x10MetadataSnapshot\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs*\x92\x01\n" +

@@ -572,9 +572,13 @@ func (x *LoadCheckpoint) GetPath() string {
 
 // CheckpointLoaded is a verified checkpoint.
 type CheckpointLoaded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Metadata      *CheckpointMetadata    `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	Record        *CompletedCheckpoint   `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Metadata *CheckpointMetadata    `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Record   *CompletedCheckpoint   `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// What the handles of list state and of operator coordinators hold, read and
+	// verified by the loader: one entry for each that the metadata names.
+	Lists         []*LoadedLists       `protobuf:"bytes,3,rep,name=lists,proto3" json:"lists,omitempty"`
+	Coordinators  []*LoadedCoordinator `protobuf:"bytes,4,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,6 +627,134 @@ func (x *CheckpointLoaded) GetRecord() *CompletedCheckpoint {
 	return nil
 }
 
+func (x *CheckpointLoaded) GetLists() []*LoadedLists {
+	if x != nil {
+		return x.Lists
+	}
+	return nil
+}
+
+func (x *CheckpointLoaded) GetCoordinators() []*LoadedCoordinator {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+// LoadedLists is the content of one subtask's handle of list state.
+type LoadedLists struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uid           string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Subtask       uint32                 `protobuf:"varint,2,opt,name=subtask,proto3" json:"subtask,omitempty"`
+	Lists         *OperatorLists         `protobuf:"bytes,3,opt,name=lists,proto3" json:"lists,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadedLists) Reset() {
+	*x = LoadedLists{}
+	mi := &file_work_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadedLists) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadedLists) ProtoMessage() {}
+
+func (x *LoadedLists) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadedLists.ProtoReflect.Descriptor instead.
+func (*LoadedLists) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LoadedLists) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *LoadedLists) GetSubtask() uint32 {
+	if x != nil {
+		return x.Subtask
+	}
+	return 0
+}
+
+func (x *LoadedLists) GetLists() *OperatorLists {
+	if x != nil {
+		return x.Lists
+	}
+	return nil
+}
+
+// LoadedCoordinator is the content of the handle of an operator's coordinator.
+type LoadedCoordinator struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uid           string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadedCoordinator) Reset() {
+	*x = LoadedCoordinator{}
+	mi := &file_work_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadedCoordinator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadedCoordinator) ProtoMessage() {}
+
+func (x *LoadedCoordinator) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadedCoordinator.ProtoReflect.Descriptor instead.
+func (*LoadedCoordinator) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LoadedCoordinator) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *LoadedCoordinator) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 // DiscardState deletes files; failing is counted, not fatal.
 type DiscardState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -637,7 +769,7 @@ type DiscardState struct {
 
 func (x *DiscardState) Reset() {
 	*x = DiscardState{}
-	mi := &file_work_proto_msgTypes[8]
+	mi := &file_work_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +781,7 @@ func (x *DiscardState) String() string {
 func (*DiscardState) ProtoMessage() {}
 
 func (x *DiscardState) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[8]
+	mi := &file_work_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +794,7 @@ func (x *DiscardState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardState.ProtoReflect.Descriptor instead.
 func (*DiscardState) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{8}
+	return file_work_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DiscardState) GetJob() string {
@@ -704,7 +836,7 @@ type DiscoverSplits struct {
 
 func (x *DiscoverSplits) Reset() {
 	*x = DiscoverSplits{}
-	mi := &file_work_proto_msgTypes[9]
+	mi := &file_work_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +848,7 @@ func (x *DiscoverSplits) String() string {
 func (*DiscoverSplits) ProtoMessage() {}
 
 func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[9]
+	mi := &file_work_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +861,7 @@ func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscoverSplits.ProtoReflect.Descriptor instead.
 func (*DiscoverSplits) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{9}
+	return file_work_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DiscoverSplits) GetUid() string {
@@ -757,7 +889,7 @@ type SplitsDiscovered struct {
 
 func (x *SplitsDiscovered) Reset() {
 	*x = SplitsDiscovered{}
-	mi := &file_work_proto_msgTypes[10]
+	mi := &file_work_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +901,7 @@ func (x *SplitsDiscovered) String() string {
 func (*SplitsDiscovered) ProtoMessage() {}
 
 func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[10]
+	mi := &file_work_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +914,7 @@ func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitsDiscovered.ProtoReflect.Descriptor instead.
 func (*SplitsDiscovered) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{10}
+	return file_work_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SplitsDiscovered) GetSplits() []*Split {
@@ -810,7 +942,7 @@ type SnapshotOperatorCoordinator struct {
 
 func (x *SnapshotOperatorCoordinator) Reset() {
 	*x = SnapshotOperatorCoordinator{}
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +954,7 @@ func (x *SnapshotOperatorCoordinator) String() string {
 func (*SnapshotOperatorCoordinator) ProtoMessage() {}
 
 func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +967,7 @@ func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperatorCoordinator.ProtoReflect.Descriptor instead.
 func (*SnapshotOperatorCoordinator) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{11}
+	return file_work_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SnapshotOperatorCoordinator) GetUid() string {
@@ -865,7 +997,7 @@ type OperatorCoordinatorSnapshot struct {
 
 func (x *OperatorCoordinatorSnapshot) Reset() {
 	*x = OperatorCoordinatorSnapshot{}
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1009,7 @@ func (x *OperatorCoordinatorSnapshot) String() string {
 func (*OperatorCoordinatorSnapshot) ProtoMessage() {}
 
 func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1022,7 @@ func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorCoordinatorSnapshot.ProtoReflect.Descriptor instead.
 func (*OperatorCoordinatorSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{12}
+	return file_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OperatorCoordinatorSnapshot) GetUid() string {
@@ -932,7 +1064,7 @@ type RunMasterHook struct {
 
 func (x *RunMasterHook) Reset() {
 	*x = RunMasterHook{}
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1076,7 @@ func (x *RunMasterHook) String() string {
 func (*RunMasterHook) ProtoMessage() {}
 
 func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1089,7 @@ func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMasterHook.ProtoReflect.Descriptor instead.
 func (*RunMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{13}
+	return file_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunMasterHook) GetHook() string {
@@ -986,7 +1118,7 @@ type MasterHookSnapshot struct {
 
 func (x *MasterHookSnapshot) Reset() {
 	*x = MasterHookSnapshot{}
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1130,7 @@ func (x *MasterHookSnapshot) String() string {
 func (*MasterHookSnapshot) ProtoMessage() {}
 
 func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1143,7 @@ func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHookSnapshot.ProtoReflect.Descriptor instead.
 func (*MasterHookSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{14}
+	return file_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MasterHookSnapshot) GetHook() string {
@@ -1079,10 +1211,19 @@ const file_work_proto_rawDesc = "" +
 	"\x0eLoadCheckpoint\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x125\n" +
 	"\x06record\x18\x02 \x01(\v2\x1d.cutwater.CompletedCheckpointR\x06record\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\"\x83\x01\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\"\xf1\x01\n" +
 	"\x10CheckpointLoaded\x128\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x1c.cutwater.CheckpointMetadataR\bmetadata\x125\n" +
-	"\x06record\x18\x02 \x01(\v2\x1d.cutwater.CompletedCheckpointR\x06record\"\x89\x01\n" +
+	"\x06record\x18\x02 \x01(\v2\x1d.cutwater.CompletedCheckpointR\x06record\x12+\n" +
+	"\x05lists\x18\x03 \x03(\v2\x15.cutwater.LoadedListsR\x05lists\x12?\n" +
+	"\fcoordinators\x18\x04 \x03(\v2\x1b.cutwater.LoadedCoordinatorR\fcoordinators\"h\n" +
+	"\vLoadedLists\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x18\n" +
+	"\asubtask\x18\x02 \x01(\rR\asubtask\x12-\n" +
+	"\x05lists\x18\x03 \x01(\v2\x17.cutwater.OperatorListsR\x05lists\";\n" +
+	"\x11LoadedCoordinator\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\x89\x01\n" +
 	"\fDiscardState\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1e\n" +
 	"\n" +
@@ -1133,7 +1274,7 @@ func file_work_proto_rawDescGZIP() []byte {
 	return file_work_proto_rawDescData
 }
 
-var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_work_proto_goTypes = []any{
 	(*WorkDone)(nil),                    // 0: cutwater.WorkDone
 	(*Propose)(nil),                     // 1: cutwater.Propose
@@ -1143,43 +1284,49 @@ var file_work_proto_goTypes = []any{
 	(*MetadataWritten)(nil),             // 5: cutwater.MetadataWritten
 	(*LoadCheckpoint)(nil),              // 6: cutwater.LoadCheckpoint
 	(*CheckpointLoaded)(nil),            // 7: cutwater.CheckpointLoaded
-	(*DiscardState)(nil),                // 8: cutwater.DiscardState
-	(*DiscoverSplits)(nil),              // 9: cutwater.DiscoverSplits
-	(*SplitsDiscovered)(nil),            // 10: cutwater.SplitsDiscovered
-	(*SnapshotOperatorCoordinator)(nil), // 11: cutwater.SnapshotOperatorCoordinator
-	(*OperatorCoordinatorSnapshot)(nil), // 12: cutwater.OperatorCoordinatorSnapshot
-	(*RunMasterHook)(nil),               // 13: cutwater.RunMasterHook
-	(*MasterHookSnapshot)(nil),          // 14: cutwater.MasterHookSnapshot
-	(*MetadataResult)(nil),              // 15: cutwater.MetadataResult
-	(*JobRecord)(nil),                   // 16: cutwater.JobRecord
-	(*MetadataCommand)(nil),             // 17: cutwater.MetadataCommand
-	(*CheckpointMetadata)(nil),          // 18: cutwater.CheckpointMetadata
-	(*CompletedCheckpoint)(nil),         // 19: cutwater.CompletedCheckpoint
-	(*StateHandle)(nil),                 // 20: cutwater.StateHandle
-	(*Split)(nil),                       // 21: cutwater.Split
-	(*MasterState)(nil),                 // 22: cutwater.MasterState
+	(*LoadedLists)(nil),                 // 8: cutwater.LoadedLists
+	(*LoadedCoordinator)(nil),           // 9: cutwater.LoadedCoordinator
+	(*DiscardState)(nil),                // 10: cutwater.DiscardState
+	(*DiscoverSplits)(nil),              // 11: cutwater.DiscoverSplits
+	(*SplitsDiscovered)(nil),            // 12: cutwater.SplitsDiscovered
+	(*SnapshotOperatorCoordinator)(nil), // 13: cutwater.SnapshotOperatorCoordinator
+	(*OperatorCoordinatorSnapshot)(nil), // 14: cutwater.OperatorCoordinatorSnapshot
+	(*RunMasterHook)(nil),               // 15: cutwater.RunMasterHook
+	(*MasterHookSnapshot)(nil),          // 16: cutwater.MasterHookSnapshot
+	(*MetadataResult)(nil),              // 17: cutwater.MetadataResult
+	(*JobRecord)(nil),                   // 18: cutwater.JobRecord
+	(*MetadataCommand)(nil),             // 19: cutwater.MetadataCommand
+	(*CheckpointMetadata)(nil),          // 20: cutwater.CheckpointMetadata
+	(*CompletedCheckpoint)(nil),         // 21: cutwater.CompletedCheckpoint
+	(*OperatorLists)(nil),               // 22: cutwater.OperatorLists
+	(*StateHandle)(nil),                 // 23: cutwater.StateHandle
+	(*Split)(nil),                       // 24: cutwater.Split
+	(*MasterState)(nil),                 // 25: cutwater.MasterState
 }
 var file_work_proto_depIdxs = []int32{
-	15, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
+	17, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
 	5,  // 1: cutwater.WorkDone.metadata_written:type_name -> cutwater.MetadataWritten
 	7,  // 2: cutwater.WorkDone.checkpoint_loaded:type_name -> cutwater.CheckpointLoaded
-	10, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
-	12, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
-	16, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
-	14, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
-	17, // 7: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
-	18, // 8: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
-	19, // 9: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
-	18, // 10: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
-	19, // 11: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
-	20, // 12: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
-	21, // 13: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
-	22, // 14: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
+	14, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
+	18, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
+	16, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
+	19, // 7: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
+	20, // 8: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
+	21, // 9: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
+	20, // 10: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
+	21, // 11: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
+	8,  // 12: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
+	9,  // 13: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
+	22, // 14: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
+	23, // 15: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
+	24, // 16: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
+	25, // 17: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_work_proto_init() }
@@ -1205,7 +1352,7 @@ func file_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_work_proto_rawDesc), len(file_work_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
