@@ -1,0 +1,45 @@
+// Package metadata keeps the log of metadata commands (protocol/metadata) and is
+// how a node asks and changes the truth about jobs.
+//
+// A [Store] is the log, wherever it lives: [Local] keeps it in one file of one
+// process; [Model] keeps it in memory and loses answers when a test tells it to.
+// [RunConformance] is what every implementation must pass.
+//
+// A result of Propose with the outcome UNKNOWN is not a failure: the command may
+// have been applied, or may still be. Only reading the job tells.
+package metadata
+
+import (
+	"context"
+	"errors"
+
+	"cutwater/messages"
+)
+
+// Store is a log of metadata commands with the state machine on top. It is safe
+// for concurrent use.
+type Store interface {
+	// Propose appends the command durably, applies it and returns its result. It
+	// may block. An error means that the command was not applied and never will
+	// be; where the store cannot know, the result's outcome is UNKNOWN.
+	Propose(ctx context.Context, command *messages.MetadataCommand) (*messages.MetadataResult, error)
+	// Job reads the job's record, linearizably: every command whose Propose
+	// returned before is in it. A job that does not exist is an empty record.
+	Job(ctx context.Context, job string) (*messages.JobRecord, error)
+	// Jobs reads all records, ordered by job id.
+	Jobs(ctx context.Context) ([]*messages.JobRecord, error)
+	// Close releases the store; later calls return ErrClosed.
+	Close() error
+}
+
+// Sentinels by which callers decide; the errors that wrap them say what to do.
+var (
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("metadata: the store is closed")
+	// ErrLocked: another process has the store open.
+	ErrLocked = errors.New("metadata: in use by another process")
+	// ErrCorrupt: the file is not what was written.
+	ErrCorrupt = errors.New("metadata: corrupt")
+	// ErrNewerFormat: written by a newer version of the program.
+	ErrNewerFormat = errors.New("metadata: newer format version")
+)

@@ -1,0 +1,135 @@
+package metadata
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// Machine is the metadata of all jobs. The zero value is empty and ready. It is
+// not safe for concurrent use; the store that owns the log serialises it.
+type Machine struct {
+	index uint64
+	jobs  []*messages.JobRecord // ordered by job id
+}
+
+// Index returns the index of the last applied command, 0 at first.
+func (m *Machine) Index() uint64 { return m.index }
+
+// Apply runs the command at index, which must be the one after the last, and
+// returns what became of it. The result depends only on the commands so far.
+func (m *Machine) Apply(index uint64, command *messages.MetadataCommand) *messages.MetadataResult {
+	protocol.Assert(index == m.index+1, "command %d was applied after command %d", index, m.index)
+	m.index = index
+	result := m.apply(command)
+	result.Index = index
+	return result
+}
+
+func (m *Machine) apply(command *messages.MetadataCommand) *messages.MetadataResult {
+	switch c := command.GetCommand().(type) {
+	case *messages.MetadataCommand_RegisterJob:
+		return m.registerJob(c.RegisterJob)
+	case *messages.MetadataCommand_StartEpoch:
+		return m.startEpoch(c.StartEpoch)
+	case *messages.MetadataCommand_AllocateCheckpointId:
+		return m.allocate(c.AllocateCheckpointId)
+	case *messages.MetadataCommand_RecordCompletion:
+		return m.recordCompletion(c.RecordCompletion)
+	case *messages.MetadataCommand_ForgetCheckpoints:
+		return m.forget(c.ForgetCheckpoints)
+	case *messages.MetadataCommand_SetJobStatus:
+		return m.setStatus(c.SetJobStatus)
+	}
+	return refused("the metadata command is empty or from a newer version of the program; update this node")
+}
+
+// Job returns a copy of the job's record, or nil.
+func (m *Machine) Job(job string) *messages.JobRecord {
+	if r := m.find(job); r != nil {
+		return proto.CloneOf(r)
+	}
+	return nil
+}
+
+// Jobs returns copies of all records, ordered by job id.
+func (m *Machine) Jobs() []*messages.JobRecord {
+	records := make([]*messages.JobRecord, len(m.jobs))
+	for i, r := range m.jobs {
+		records[i] = proto.CloneOf(r)
+	}
+	return records
+}
+
+// Snapshot returns a copy of the whole state.
+func (m *Machine) Snapshot() *messages.MetadataSnapshot {
+	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs()}
+}
+
+// Restore replaces the state by a snapshot's, which it copies. It refuses one
+// whose jobs are not in strict order, and then changes nothing.
+func (m *Machine) Restore(s *messages.MetadataSnapshot) error {
+	for i := 1; i < len(s.Jobs); i++ {
+		if s.Jobs[i-1].Job >= s.Jobs[i].Job {
+			return fmt.Errorf("the metadata snapshot at index %d lists job %s after job %s: it is damaged; restore the data folder from a backup",
+				s.Index, s.Jobs[i].Job, s.Jobs[i-1].Job)
+		}
+	}
+	s = proto.CloneOf(s)
+	m.index, m.jobs = s.Index, s.Jobs
+	return nil
+}
+
+func compareJob(r *messages.JobRecord, job string) int {
+	switch {
+	case r.Job < job:
+		return -1
+	case r.Job > job:
+		return 1
+	}
+	return 0
+}
+
+func (m *Machine) find(job string) *messages.JobRecord {
+	if i, ok := slices.BinarySearchFunc(m.jobs, job, compareJob); ok {
+		return m.jobs[i]
+	}
+	return nil
+}
+
+// current returns the record that a coordinator of this epoch may change, or
+// what to answer it.
+func (m *Machine) current(job string, epoch uint64) (*messages.JobRecord, *messages.MetadataResult) {
+	r := m.find(job)
+	if r == nil {
+		return nil, unknownJob(job)
+	}
+	if epoch != r.Epoch {
+		return nil, &messages.MetadataResult{
+			Outcome:     messages.MetadataOutcome_STALE_EPOCH,
+			Failure:     fmt.Sprintf("epoch %d of job %s is over: the coordinator of epoch %d has taken over", epoch, job, r.Epoch),
+			Epoch:       r.Epoch,
+			Incarnation: r.Incarnation,
+		}
+	}
+	return r, nil
+}
+
+func applied(r *messages.JobRecord) *messages.MetadataResult {
+	return &messages.MetadataResult{Outcome: messages.MetadataOutcome_APPLIED, Epoch: r.Epoch, Incarnation: r.Incarnation}
+}
+
+func refused(format string, args ...any) *messages.MetadataResult {
+	return &messages.MetadataResult{Outcome: messages.MetadataOutcome_REFUSED, Failure: fmt.Sprintf(format, args...)}
+}
+
+func unknownJob(job string) *messages.MetadataResult {
+	return &messages.MetadataResult{
+		Outcome: messages.MetadataOutcome_UNKNOWN_JOB,
+		Failure: fmt.Sprintf("there is no job %q; list the jobs to see their ids", job),
+	}
+}
