@@ -148,9 +148,11 @@ func (x *CancelTimer) GetKey() string {
 
 // TimerFired says that the delay has passed.
 type TimerFired struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Key        string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Generation uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Owner is set on the way from the clock to the timer actor only.
+	Owner         string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +201,13 @@ func (x *TimerFired) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *TimerFired) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_timer_proto protoreflect.FileDescriptor
 
 const file_timer_proto_rawDesc = "" +
@@ -213,13 +222,14 @@ const file_timer_proto_rawDesc = "" +
 	"\bdelay_ms\x18\x04 \x01(\x03R\adelayMs\"5\n" +
 	"\vCancelTimer\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\">\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"T\n" +
 	"\n" +
 	"TimerFired\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generationB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"generation\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05ownerB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_timer_proto_rawDescOnce sync.Once

@@ -1,0 +1,208 @@
+package system
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/protocol"
+)
+
+// System is one node's view of the actors: it spawns, names and reaches them.
+// Addresses have the form "<node>|<kind>/<name...>", for example
+// "n1|task/7f3a.../count-5e1d/0/2".
+type System struct {
+	node       string
+	clock      Clock
+	executor   Executor
+	dispatcher actor.Dispatcher
+	transport  Transport
+	observe    func(to protocol.Address, m any)
+	actors     *actor.ActorSystem
+	prefix     string
+	unknown    atomic.Uint64
+}
+
+// Transport carries messages to other nodes.
+type Transport interface {
+	// Send delivers, delays or loses the message; it does not block.
+	Send(from, to protocol.Address, m proto.Message)
+}
+
+// Options make a System. Node, Clock and Executor are required.
+type Options struct {
+	Node       string
+	Clock      Clock
+	Executor   Executor
+	Dispatcher actor.Dispatcher // default: a goroutine per activation
+	Transport  Transport        // default: there are no other nodes
+	// Observe sees every message before its actor handles it.
+	Observe func(to protocol.Address, m any)
+	// Actors may be shared by several Systems that differ in Prefix; creating
+	// one is expensive.
+	Actors *actor.ActorSystem
+	Prefix string
+}
+
+// throughput is how many messages an actor handles before others get a turn.
+const throughput = 256
+
+// New makes a System.
+func New(o Options) *System {
+	if o.Actors == nil {
+		o.Actors = NewActors()
+	}
+	if o.Dispatcher == nil {
+		o.Dispatcher = actor.NewDefaultDispatcher(throughput)
+	}
+	return &System{node: o.Node, clock: o.Clock, executor: o.Executor, dispatcher: o.Dispatcher,
+		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix}
+}
+
+// NewActors makes the actor library's system: silent, without metrics.
+func NewActors() *actor.ActorSystem {
+	quiet := slog.New(slog.DiscardHandler)
+	return actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
+		actor.WithDeadLetterThrottleCount(0),
+		actor.WithDeadLetterRequestLogging(false))
+}
+
+// Node is the name of this node.
+func (s *System) Node() string { return s.node }
+
+// Clock is the node's clock.
+func (s *System) Clock() Clock { return s.clock }
+
+// Executor is the node's executor.
+func (s *System) Executor() Executor { return s.executor }
+
+// Address returns the address of a local actor's name.
+func (s *System) Address(name string) protocol.Address {
+	return protocol.Address(s.node + "|" + name)
+}
+
+// NodeOf returns the node of an address.
+func NodeOf(a protocol.Address) string {
+	node, _, _ := strings.Cut(string(a), "|")
+	return node
+}
+
+// Handler is an actor: it receives one message at a time. Everything it does on
+// receipt happens on the mailbox's goroutine.
+type Handler interface {
+	// Receive handles a message. Started is called before, Stopped after.
+	Receive(m proto.Message)
+	Started(self *Self)
+	Stopped()
+}
+
+// Self is an actor's handle on itself.
+type Self struct {
+	System  *System
+	Address protocol.Address
+	Mailbox *Mailbox
+	pid     *actor.PID
+}
+
+// Stop ends the actor after the message that it is handling; what is queued is
+// dropped.
+func (s *Self) Stop() { s.System.actors.Root.Stop(s.pid) }
+
+// Send delivers a message, from this actor.
+func (s *Self) Send(to protocol.Address, m proto.Message) { s.System.Send(s.Address, to, m) }
+
+// Spawn starts an actor under the name. It fails if the name is taken.
+func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) {
+	address := s.Address(name)
+	self := &Self{System: s, Address: address, Mailbox: mailbox}
+	if s.observe != nil {
+		mailbox.observe = func(m any) { s.observe(address, m) }
+	}
+	props := actor.PropsFromFunc(func(c actor.Context) {
+		switch m := c.Message().(type) {
+		case *actor.Started:
+			self.pid = c.Self()
+			h.Started(self)
+		case *actor.Stopped:
+			h.Stopped()
+		case proto.Message:
+			if _, lifecycle := c.Message().(actor.SystemMessage); !lifecycle {
+				h.Receive(m)
+			}
+		}
+	}, actor.WithMailbox(func() actor.Mailbox { return mailbox }), actor.WithDispatcher(s.dispatcher),
+		actor.WithGuardian(stopOnFailure))
+	if _, err := s.actors.Root.SpawnNamed(props, s.prefix+string(address)); err != nil {
+		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
+	}
+	return self, nil
+}
+
+// stopOnFailure: no actor is ever restarted in place; shells recover their own
+// panics, so this is the last line.
+var stopOnFailure = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
+
+// Send delivers a message to an address, or drops and counts it if no such actor
+// is there. Messages of one sender to one receiver keep their order.
+func (s *System) Send(from, to protocol.Address, m proto.Message) {
+	if NodeOf(to) != s.node && s.transport != nil {
+		s.transport.Send(from, to, m)
+		return
+	}
+	s.Deliver(to, m)
+}
+
+// Deliver posts a message to a local actor.
+func (s *System) Deliver(to protocol.Address, m proto.Message) {
+	process, ok := s.actors.ProcessRegistry.GetLocal(s.prefix + string(to))
+	if !ok {
+		s.unknown.Add(1)
+		return
+	}
+	process.SendUserMessage(nil, m)
+}
+
+// Undelivered counts the messages that found no actor: late mail of fenced
+// attempts, mostly.
+func (s *System) Undelivered() uint64 { return s.unknown.Load() }
+
+// Stop ends a local actor.
+func (s *System) Stop(a protocol.Address) {
+	s.actors.Root.Stop(actor.NewPID(s.actors.Address(), s.prefix+string(a)))
+}
+
+// Route is a resolved address, for channels that send many messages.
+type Route struct {
+	system  *System
+	from    protocol.Address
+	to      protocol.Address
+	process actor.Process
+}
+
+// Route resolves an address once. Messages to a local actor that has ended are
+// dropped with it.
+func (s *System) Route(from, to protocol.Address) *Route {
+	return &Route{system: s, from: from, to: to}
+}
+
+// Send is System.Send without the look-up.
+func (r *Route) Send(m proto.Message) {
+	if r.process == nil {
+		if NodeOf(r.to) != r.system.node && r.system.transport != nil {
+			r.system.transport.Send(r.from, r.to, m)
+			return
+		}
+		process, ok := r.system.actors.ProcessRegistry.GetLocal(r.system.prefix + string(r.to))
+		if !ok {
+			r.system.unknown.Add(1)
+			return
+		}
+		r.process = process
+	}
+	r.process.SendUserMessage(nil, m)
+}
