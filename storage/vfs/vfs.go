@@ -1,11 +1,26 @@
 // Package vfs is the file system that Cutwater works through, so that tests and
-// simulations can put a faulty one in its place.
+// simulations can put another one in its place:
+//
+//   - [OS] is the machine's own;
+//   - [Mem] is in memory and can crash: what was not made durable is then lost or
+//     torn, as a seed decides;
+//   - [Faulty] stands before any of them and makes operations fail, tear, lie, wait
+//     or halt by plan.
+//
+// The contract that crash safety rests on: File.Sync makes a file's content
+// durable but not its name; SyncDir makes the names in a directory durable but no
+// content; Link and Rename are atomic. Package vfstest holds every implementation
+// to it.
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 )
+
+// ErrLocked: another process, or another part of this one, holds the lock.
+var ErrLocked = errors.New("vfs: locked")
 
 // FS is a file system. Paths are slash-separated and, for OS, may be absolute.
 // Errors wrap the io/fs sentinels (fs.ErrNotExist, fs.ErrExist). All methods may
@@ -34,7 +49,8 @@ type FS interface {
 	Stat(path string) (fs.FileInfo, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(path string) error
-	// Glob returns the names that match the pattern, sorted.
+	// Glob returns the paths that match the pattern of path.Match, sorted;
+	// path.ErrBadPattern if it is none.
 	Glob(pattern string) ([]string, error)
 	// Lock takes an exclusive lock on path (made if missing) for as long as the
 	// process lives or until it is closed; ErrLocked if another one holds it.
