@@ -828,6 +828,8 @@ type OperatorState struct {
 	HasCoordinator bool         `protobuf:"varint,6,opt,name=has_coordinator,json=hasCoordinator,proto3" json:"has_coordinator,omitempty"`
 	// All subtasks had finished.
 	FullyFinished bool `protobuf:"varint,7,opt,name=fully_finished,json=fullyFinished,proto3" json:"fully_finished,omitempty"`
+	// OperatorSpec.state_schema when the checkpoint was taken.
+	StateSchema   string `protobuf:"bytes,8,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +911,13 @@ func (x *OperatorState) GetFullyFinished() bool {
 		return x.FullyFinished
 	}
 	return false
+}
+
+func (x *OperatorState) GetStateSchema() string {
+	if x != nil {
+		return x.StateSchema
+	}
+	return ""
 }
 
 // SubtaskEntry is the state of one subtask; finished subtasks have none.
@@ -1286,7 +1295,7 @@ const file_state_proto_rawDesc = "" +
 	"\x05lists\x18\x03 \x01(\v2\x15.cutwater.StateHandleR\x05lists\x12$\n" +
 	"\x0ehas_union_list\x18\x04 \x01(\bR\fhasUnionList\"L\n" +
 	"\fTaskSnapshot\x12<\n" +
-	"\toperators\x18\x01 \x03(\v2\x1e.cutwater.OperatorSubtaskStateR\toperators\"\xa9\x02\n" +
+	"\toperators\x18\x01 \x03(\v2\x1e.cutwater.OperatorSubtaskStateR\toperators\"\xcc\x02\n" +
 	"\rOperatorState\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12 \n" +
 	"\vparallelism\x18\x02 \x01(\rR\vparallelism\x12'\n" +
@@ -1294,7 +1303,8 @@ const file_state_proto_rawDesc = "" +
 	"\bsubtasks\x18\x04 \x03(\v2\x16.cutwater.SubtaskEntryR\bsubtasks\x127\n" +
 	"\vcoordinator\x18\x05 \x01(\v2\x15.cutwater.StateHandleR\vcoordinator\x12'\n" +
 	"\x0fhas_coordinator\x18\x06 \x01(\bR\x0ehasCoordinator\x12%\n" +
-	"\x0efully_finished\x18\a \x01(\bR\rfullyFinished\"z\n" +
+	"\x0efully_finished\x18\a \x01(\bR\rfullyFinished\x12!\n" +
+	"\fstate_schema\x18\b \x01(\tR\vstateSchema\"z\n" +
 	"\fSubtaskEntry\x12\x18\n" +
 	"\asubtask\x18\x01 \x01(\rR\asubtask\x124\n" +
 	"\x05state\x18\x02 \x01(\v2\x1e.cutwater.OperatorSubtaskStateR\x05state\x12\x1a\n" +
