@@ -225,7 +225,8 @@ type Deploy struct {
 	Task        *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
 	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Vertex      *Vertex                `protobuf:"bytes,4,opt,name=vertex,proto3" json:"vertex,omitempty"`
-	// The edges that leave the vertex.
+	// The edges that leave the vertex. Outputs are in the order of the edges, and
+	// for one edge in the order of the receiving subtasks.
 	Edges    []*PlanEdge      `protobuf:"bytes,5,rep,name=edges,proto3" json:"edges,omitempty"`
 	Inputs   []*InputChannel  `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	Outputs  []*OutputChannel `protobuf:"bytes,7,rep,name=outputs,proto3" json:"outputs,omitempty"`
@@ -473,9 +474,11 @@ func (x *OperatorRestore) GetLists() []*OperatorList {
 
 // CancelTask ends a task. It is resent until the task's last TaskStateChanged.
 type CancelTask struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
-	Task          *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fence *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task  *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// Address of the coordinator, for the answer of an attempt that is not there.
+	Coordinator   string `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -522,6 +525,13 @@ func (x *CancelTask) GetTask() *TaskId {
 		return x.Task
 	}
 	return nil
+}
+
+func (x *CancelTask) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
 }
 
 // Failure says why a task ended.
@@ -1355,11 +1365,12 @@ const file_task_proto_rawDesc = "" +
 	"\x0fOperatorRestore\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12*\n" +
 	"\x05keyed\x18\x02 \x03(\v2\x14.cutwater.KeyedStateR\x05keyed\x12,\n" +
-	"\x05lists\x18\x03 \x03(\v2\x16.cutwater.OperatorListR\x05lists\"Y\n" +
+	"\x05lists\x18\x03 \x03(\v2\x16.cutwater.OperatorListR\x05lists\"{\n" +
 	"\n" +
 	"CancelTask\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
-	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"K\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"K\n" +
 	"\aFailure\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x14\n" +

@@ -1,0 +1,159 @@
+package taskmanager
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/actors/system"
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// Name is the actor's name on every node.
+const Name = "taskmanager"
+
+// HeartbeatMs is how often a task manager tells the coordinators of its tasks
+// that it is alive and what runs.
+const HeartbeatMs = 1000
+
+// rememberedEnds is how many ended attempts are remembered, to answer repeated
+// or late messages.
+const rememberedEnds = 4096
+
+// Start starts a task's actor under the name. It is package task's in
+// production; the parameter keeps actor packages apart.
+type Start func(s *system.System, name string, d *messages.Deploy) error
+
+// TaskManager is the actor.
+type TaskManager struct {
+	self    *system.Self
+	start   Start
+	running map[string]*messages.Deploy
+	order   []string // names in running, in the order of their start
+	ended   map[string]*messages.TaskStateChanged
+	endings []string // names in ended, oldest first
+	beat    uint64
+}
+
+// Spawn starts the node's task manager.
+func Spawn(s *system.System, start Start) error {
+	tm := &TaskManager{start: start, running: map[string]*messages.Deploy{}, ended: map[string]*messages.TaskStateChanged{}}
+	_, err := s.Spawn(Name, tm, system.NewMailbox(0, nil))
+	return err
+}
+
+// TaskName is the name of a task's actor.
+func TaskName(f *messages.Fence, t *messages.TaskId) string {
+	return fmt.Sprintf("task/%s/%s/%d/%d", f.GetJob(), t.GetVertex(), t.GetSubtask(), f.GetAttempt())
+}
+
+// Started implements system.Handler.
+func (tm *TaskManager) Started(self *system.Self) {
+	tm.self = self
+	tm.armHeartbeat()
+}
+
+// Stopped implements system.Handler.
+func (tm *TaskManager) Stopped() {}
+
+// Receive implements system.Handler.
+func (tm *TaskManager) Receive(m proto.Message) {
+	switch m := m.(type) {
+	case *messages.Deploy:
+		tm.deploy(m)
+	case *messages.CancelTask:
+		tm.cancel(m)
+	case *messages.TaskStateChanged:
+		tm.taskEnded(m)
+	case *messages.TimerFired:
+		tm.heartbeat()
+	}
+}
+
+func (tm *TaskManager) deploy(d *messages.Deploy) {
+	name := TaskName(d.Fence, d.Task)
+	if end, ok := tm.ended[name]; ok {
+		tm.self.Send(protocol.Address(d.Coordinator), end)
+		return
+	}
+	if _, ok := tm.running[name]; ok {
+		return // resent; the task reports its state by itself
+	}
+	tm.running[name] = d
+	tm.order = append(tm.order, name)
+	if err := tm.start(tm.self.System, name, d); err != nil {
+		failed := &messages.TaskStateChanged{Fence: d.Fence, Task: d.Task, State: messages.TaskState_TASK_FAILED,
+			Failure: &messages.Failure{Message: err.Error()}}
+		tm.self.Send(protocol.Address(d.Coordinator), failed)
+		tm.taskEnded(failed)
+	}
+}
+
+func (tm *TaskManager) cancel(c *messages.CancelTask) {
+	name := TaskName(c.Fence, c.Task)
+	if _, ok := tm.running[name]; ok {
+		tm.self.Send(tm.self.System.Address(name), c)
+		return
+	}
+	end, ok := tm.ended[name]
+	if !ok {
+		end = &messages.TaskStateChanged{Fence: c.Fence, Task: c.Task, State: messages.TaskState_TASK_CANCELED}
+		tm.remember(name, end)
+	}
+	tm.self.Send(protocol.Address(c.Coordinator), end)
+}
+
+func (tm *TaskManager) taskEnded(m *messages.TaskStateChanged) {
+	name := TaskName(m.Fence, m.Task)
+	if _, ok := tm.running[name]; !ok {
+		return
+	}
+	delete(tm.running, name)
+	for i, n := range tm.order {
+		if n == name {
+			tm.order = append(tm.order[:i], tm.order[i+1:]...)
+			break
+		}
+	}
+	tm.remember(name, m)
+}
+
+func (tm *TaskManager) remember(name string, m *messages.TaskStateChanged) {
+	tm.ended[name] = m
+	tm.endings = append(tm.endings, name)
+	if len(tm.endings) > rememberedEnds {
+		delete(tm.ended, tm.endings[0])
+		tm.endings = tm.endings[1:]
+	}
+}
+
+func (tm *TaskManager) armHeartbeat() {
+	tm.beat++
+	tm.self.Send(tm.self.System.Address("timer"), &messages.SetTimer{Owner: string(tm.self.Address), Key: "heartbeat", Generation: tm.beat, DelayMs: HeartbeatMs})
+}
+
+// heartbeat tells each coordinator which of its tasks run here.
+func (tm *TaskManager) heartbeat() {
+	var coordinators []string
+	beats := map[string]*messages.Heartbeat{}
+	for _, name := range tm.order {
+		d := tm.running[name]
+		b, ok := beats[d.Coordinator]
+		if !ok {
+			b = &messages.Heartbeat{Node: tm.self.System.Node(), Number: tm.beat, Fence: d.Fence}
+			beats[d.Coordinator] = b
+			coordinators = append(coordinators, d.Coordinator)
+		}
+		if d.Fence.Attempt > b.Fence.Attempt {
+			b.Fence, b.Tasks = d.Fence, nil
+		}
+		if d.Fence.Attempt == b.Fence.Attempt {
+			b.Tasks = append(b.Tasks, d.Task)
+		}
+	}
+	for _, c := range coordinators {
+		tm.self.Send(protocol.Address(c), beats[c])
+	}
+	tm.armHeartbeat()
+}
