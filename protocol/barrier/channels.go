@@ -3,7 +3,6 @@ package barrier
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 )
 
 // channelSet is a set of channels of a fixed maximum, one bit each.
@@ -69,10 +68,5 @@ func (s *channelSet) appendDifference(channels []uint32, other *channelSet) []ui
 	return channels
 }
 
-// String prints the channels: "0 2 5", or "none".
-func (s *channelSet) String() string {
-	if s.count == 0 {
-		return "none"
-	}
-	return strings.Trim(fmt.Sprint(s.appendTo(nil)), "[]")
-}
+// String prints the channels: "[0 2 5]".
+func (s *channelSet) String() string { return fmt.Sprint(s.appendTo(nil)) }

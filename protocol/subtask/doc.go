@@ -36,14 +36,15 @@
 // its sinks prepared is committed only by the completion of a checkpoint taken
 // after the end, and its neighbours still need its barriers. It may finish when
 //
+//   - its input channels have ended; and
 //   - its consumers have processed everything, and a checkpoint has completed
 //     that was taken after the end of data (the final checkpoint), or the
 //     savepoint has completed that stops the job; and
 //   - its operators are quiescent; and
 //   - no asynchronous part is under way.
 //
-// Without checkpoints, or without checkpoints after tasks finish, only the last
-// two are awaited. A task that had finished before the restored checkpoint has
+// Without checkpoints, or without checkpoints after tasks finish, the consumers and
+// the final checkpoint are not awaited. A task that had finished before the restored checkpoint has
 // no operators: it passes barriers on and acknowledges at once.
 //
 // The machine follows Flink's SubtaskCheckpointCoordinatorImpl, the checkpoint

@@ -12,6 +12,9 @@ type ending struct {
 	// drained: the end of data was reached and nothing is left to read; not so
 	// when a savepoint suspends the job.
 	drained bool
+	// inputEnded: every input channel has ended; a source's has at its end of
+	// data.
+	inputEnded bool
 	// consumed: the consumers have processed everything.
 	consumed bool
 	// quiescent: the operators have nothing outstanding.
@@ -49,6 +52,7 @@ func (s *Subtask) EndOfData(nowMs int64, drain bool) *Actions {
 	}
 	s.phase = Ended
 	s.ending.drained = drain
+	s.ending.inputEnded = s.ending.inputEnded || s.Source
 	if drain {
 		s.actions.add(Send{&messages.EndOfDataReached{Fence: s.Fence, Task: s.Task}})
 	}
@@ -56,6 +60,15 @@ func (s *Subtask) EndOfData(nowMs int64, drain bool) *Actions {
 		s.take(nowMs, &s.ending.deferred[i])
 	}
 	s.ending.deferred = nil
+	s.finishIfDone()
+	return &s.actions
+}
+
+// EndOfInput says that every input channel has ended. Barriers come between the
+// end of data and this; a task that finished earlier would miss them.
+func (s *Subtask) EndOfInput() *Actions {
+	s.begin()
+	s.ending.inputEnded = true
 	s.finishIfDone()
 	return &s.actions
 }
@@ -92,7 +105,7 @@ func (s *Subtask) finishIfDone() {
 func (s *Subtask) mayFinish() bool {
 	e := &s.ending
 	switch {
-	case !e.quiescent && !s.DeployedFinished:
+	case !e.inputEnded, !e.quiescent && !s.DeployedFinished:
 		return false
 	case e.savepoint != 0:
 		return s.completed >= e.savepoint

@@ -64,7 +64,7 @@ func (p Phase) String() string {
 type Subtask struct {
 	Config
 	phase Phase
-	// last is the newest checkpoint that was taken or given up.
+	// last is the newest checkpoint that was taken or given up, or the restored one.
 	last uint64
 	// aborted remembers aborts that came before their barrier.
 	aborted abortMemory
@@ -82,7 +82,7 @@ func New(c Config) *Subtask {
 	if c.MaxAborted <= 0 {
 		c.MaxAborted = DefaultMaxAborted
 	}
-	return &Subtask{Config: c, completed: c.Restored, aborted: abortMemory{bound: c.MaxAborted}}
+	return &Subtask{Config: c, last: c.Restored, completed: c.Restored, aborted: abortMemory{bound: c.MaxAborted}}
 }
 
 // Running says that the task has restored its state and runs.
@@ -131,7 +131,8 @@ func (s *Subtask) AbortOnBarrier(a barrier.Abort) *Actions {
 // Phase is where the task is in its life.
 func (s *Subtask) Phase() Phase { return s.phase }
 
-// LatestCheckpoint is the newest checkpoint that the task took or gave up, or 0.
+// LatestCheckpoint is the newest checkpoint that the task took, gave up or was
+// restored from, or 0.
 func (s *Subtask) LatestCheckpoint() uint64 { return s.last }
 
 // LatestCompleted is the newest checkpoint that the task knows to be complete:
