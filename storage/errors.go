@@ -13,6 +13,8 @@ var (
 	ErrForeign = errors.New("storage: belongs to another job")
 	// ErrNewerFormat: written by a newer version of the program.
 	ErrNewerFormat = errors.New("storage: newer format version")
+	// ErrPublished: another content was published under this checkpoint's name.
+	ErrPublished = errors.New("storage: published already")
 	// ErrTooLarge: more than the storage kind can hold.
 	ErrTooLarge = errors.New("storage: state too large")
 )
