@@ -1,0 +1,213 @@
+package job
+
+import (
+	"fmt"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// Node is a node that offers slots. A slot runs at most one subtask of each
+// vertex.
+type Node struct {
+	Name  string
+	Slots int
+}
+
+// CoordinatorAddress is where the coordinator of a job is reached.
+func CoordinatorAddress(node, job string) protocol.Address {
+	return protocol.Address(node + "|coordinator/" + job)
+}
+
+// TaskManagerAddress is where the task manager of a node is reached.
+func TaskManagerAddress(node string) protocol.Address {
+	return protocol.Address(node + "|taskmanager")
+}
+
+// TaskAddress is where a task is reached.
+func TaskAddress(node string, f *messages.Fence, t *messages.TaskId) protocol.Address {
+	return protocol.Address(fmt.Sprintf("%s|task/%s/%s/%d/%d", node, f.GetJob(), t.GetVertex(), t.GetSubtask(), f.GetAttempt()))
+}
+
+// place returns the node of every subtask number: subtask i of every vertex
+// stands in the same slot (Flink's slot sharing), and the slots are filled round
+// robin over the nodes. The error says what is missing.
+func place(plan *messages.ExecutionPlan, nodes []Node) ([]string, error) {
+	need := 0
+	for _, v := range plan.Vertices {
+		need = max(need, int(v.Parallelism))
+	}
+	var slots []string
+	for round := 0; len(slots) < need; round++ {
+		before := len(slots)
+		for _, n := range nodes {
+			if n.Slots > round && len(slots) < need {
+				slots = append(slots, n.Name)
+			}
+		}
+		if len(slots) == before {
+			return nil, fmt.Errorf("the job needs %d slots, but its %d nodes offer %d; add a node, or lower the parallelism", need, len(nodes), len(slots))
+		}
+	}
+	return slots, nil
+}
+
+// execution is one task of the current attempt.
+type execution struct {
+	task     *messages.TaskId
+	vertex   int // index in the plan
+	node     string
+	address  protocol.Address
+	state    messages.TaskState
+	reported bool // a TaskStateChanged arrived: Deploy is not resent
+	ended    bool // end of data
+	missing  int  // heartbeats in a row that did not list it
+	deploy   *messages.Deploy
+}
+
+func (e *execution) terminal() bool { return terminal(e.state) }
+
+func terminal(s messages.TaskState) bool {
+	switch s {
+	case messages.TaskState_TASK_FINISHED, messages.TaskState_TASK_CANCELED, messages.TaskState_TASK_FAILED:
+		return true
+	}
+	return false
+}
+
+// wiring numbers the channels of a plan. A receiver numbers its inputs, and a
+// sender its outputs, by edge in the order of the plan and then by the subtask at
+// the other end.
+type wiring struct {
+	plan    *messages.ExecutionPlan
+	vertex  map[string]*messages.Vertex
+	address func(vertex string, subtask uint32) protocol.Address
+}
+
+func newWiring(plan *messages.ExecutionPlan, address func(vertex string, subtask uint32) protocol.Address) *wiring {
+	w := &wiring{plan: plan, vertex: make(map[string]*messages.Vertex, len(plan.Vertices)), address: address}
+	for _, v := range plan.Vertices {
+		w.vertex[v.Id] = v
+	}
+	return w
+}
+
+// width is how many channels of the edge a task has at its end, when the vertex
+// at the other end has this parallelism.
+func width(e *messages.PlanEdge, parallelism uint32) uint32 {
+	if e.Partitioning == messages.Partitioning_FORWARD {
+		return 1
+	}
+	return parallelism
+}
+
+// connect sets the edges, inputs and outputs of a task.
+func (w *wiring) connect(d *messages.Deploy) {
+	v, subtask := d.Vertex, d.Task.Subtask
+	for _, e := range w.plan.Edges {
+		if e.To == v.Id {
+			first := w.offset(e, func(o *messages.PlanEdge) (string, uint32) { return o.From, w.vertex[o.To].Parallelism })
+			w.peers(e, subtask, w.vertex[e.From].Parallelism, func(from uint32) {
+				d.Inputs = append(d.Inputs, &messages.InputChannel{
+					Input:        e.ToInput,
+					Sender:       string(w.address(e.From, from)),
+					SenderOutput: first + at(e, subtask),
+				})
+			})
+		}
+		if e.From == v.Id {
+			first := w.offset(e, func(o *messages.PlanEdge) (string, uint32) { return o.To, w.vertex[o.From].Parallelism })
+			w.peers(e, subtask, w.vertex[e.To].Parallelism, func(to uint32) {
+				d.Outputs = append(d.Outputs, &messages.OutputChannel{
+					Edge:            uint32(len(d.Edges)),
+					Receiver:        string(w.address(e.To, to)),
+					ReceiverChannel: first + at(e, subtask),
+				})
+			})
+			d.Edges = append(d.Edges, e)
+		}
+	}
+}
+
+// peers calls f for each subtask at the other end of the edge.
+func (w *wiring) peers(e *messages.PlanEdge, subtask, parallelism uint32, f func(peer uint32)) {
+	if e.Partitioning == messages.Partitioning_FORWARD {
+		f(subtask)
+		return
+	}
+	for peer := range parallelism {
+		f(peer)
+	}
+}
+
+// at is the place of a subtask among the channels of an edge.
+func at(e *messages.PlanEdge, subtask uint32) uint32 {
+	if e.Partitioning == messages.Partitioning_FORWARD {
+		return 0
+	}
+	return subtask
+}
+
+// offset returns how many channels the task at one end of the edge has before
+// it. End returns, for an edge, the vertex at that end and the parallelism at the
+// other.
+func (w *wiring) offset(e *messages.PlanEdge, end func(*messages.PlanEdge) (string, uint32)) uint32 {
+	mine, _ := end(e)
+	offset := uint32(0)
+	for _, o := range w.plan.Edges {
+		if o == e {
+			break
+		}
+		if theirs, parallelism := end(o); theirs == mine {
+			offset += width(o, parallelism)
+		}
+	}
+	return offset
+}
+
+// deploy starts the next attempt with the assigned state.
+func (m *Master) deploy() {
+	m.attempt++
+	m.started = true
+	m.phase, m.sinceMs = deploying, m.nowMs
+	m.tasks, m.endOfData, m.finalDue = nil, false, false
+	slots, err := place(m.plan, m.config.Nodes)
+	if err != nil {
+		m.fail(err)
+		return
+	}
+	fence := m.fence()
+	w := newWiring(m.plan, func(vertex string, subtask uint32) protocol.Address {
+		return TaskAddress(slots[subtask], fence, &messages.TaskId{Vertex: vertex, Subtask: subtask})
+	})
+	for i, v := range m.plan.Vertices {
+		for subtask := range v.Parallelism {
+			d := &messages.Deploy{
+				Fence:       fence,
+				Task:        &messages.TaskId{Vertex: v.Id, Subtask: subtask},
+				Incarnation: m.incarnation,
+				Vertex:      v,
+				Settings:    m.config.Settings,
+				Coordinator: string(m.self),
+				Program:     m.config.Program,
+			}
+			if m.assignment != nil {
+				d.Restore = m.assignment.Vertices[i].Tasks[subtask]
+				d.Finished = m.assignment.Vertices[i].Finished
+			}
+			w.connect(d)
+			m.tasks = append(m.tasks, &execution{
+				task: d.Task, vertex: i, node: slots[subtask], deploy: d,
+				address: w.address(v.Id, subtask),
+				state:   messages.TaskState_TASK_DEPLOYING,
+			})
+			m.heardMs[slots[subtask]] = m.nowMs
+		}
+	}
+	m.assignment = nil // the tasks have it; it may be large
+	m.setExecutions()
+	for _, e := range m.tasks {
+		m.send(TaskManagerAddress(e.node), e.deploy)
+	}
+	m.arm(tickTimer, tickMs)
+}

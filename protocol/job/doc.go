@@ -1,0 +1,37 @@
+// Package job turns a logical graph into what is deployed ([Plan]) and leads the
+// life of one job ([Master]).
+//
+// Master is a composite machine: Flink's JobMaster and scheduler in one. It holds
+// the checkpoint coordinator (protocol/checkpoint), one enumerator per source
+// (protocol/split) with its event gate, the restart strategy, and the tasks of
+// the current attempt.
+//
+// # Life
+//
+// Every coordinator of a job begins by taking an epoch: whoever had the job
+// before can complete no checkpoint from then on. It reads the job's record and
+// restores the newest completed checkpoint, or the path that the job was told to
+// start from; only a job that never completed a checkpoint starts empty. All
+// tasks are deployed, and once all run, the job runs and the checkpoint scheduler
+// starts.
+//
+// The failure of a task or a node, or one checkpoint failure too many, ends the
+// attempt: pending checkpoints are aborted, all tasks are cancelled, and a
+// completion whose outcome is outstanding is waited for, because it decides from
+// which checkpoint the next attempt starts. Then the restart strategy is asked.
+//
+// A job ends FINISHED when all tasks have finished, CANCELED on CancelJob,
+// SUSPENDED on SuspendJob after one last checkpoint, and FAILED when the restart
+// strategy gives up, or at once when it cannot start as it is: a checkpoint that
+// cannot be read or does not fit, or a source that cannot list its input. The
+// latter keep every checkpoint. The end is recorded in the metadata store before
+// checkpoints are let go.
+//
+// # Conversations
+//
+// Deploy and CancelTask are resent until the task has reported; a repetition
+// changes nothing. TaskStateChanged and EndOfDataReached are resent by the other
+// side and acknowledged each time. Messages of another epoch or attempt are
+// dropped and counted; a task manager that still runs tasks of an older one is
+// told to cancel them.
+package job

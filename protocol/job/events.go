@@ -1,0 +1,95 @@
+package job
+
+import (
+	"fmt"
+
+	"cutwater/messages"
+)
+
+// StatusChanged: the job stands otherwise than before.
+type StatusChanged struct {
+	From, To messages.JobStatus
+	// Cause is the failure behind it, or empty.
+	Cause string
+}
+
+func (e StatusChanged) String() string {
+	if e.Cause == "" {
+		return fmt.Sprintf("job %s -> %s", e.From, e.To)
+	}
+	return fmt.Sprintf("job %s -> %s: %s", e.From, e.To, e.Cause)
+}
+
+// TaskChanged: a task of the current attempt reported a state.
+type TaskChanged struct {
+	Task    *messages.TaskId
+	Attempt uint32
+	State   messages.TaskState
+	Failure string
+}
+
+func (e TaskChanged) String() string {
+	s := fmt.Sprintf("task %s attempt %d %s", taskName(e.Task), e.Attempt, e.State)
+	if e.Failure != "" {
+		s += ": " + e.Failure
+	}
+	return s
+}
+
+// Restoring: the next attempt starts from this checkpoint.
+type Restoring struct {
+	Checkpoint uint64
+	// Dropped are the uids whose state is given up on purpose.
+	Dropped []string
+}
+
+func (e Restoring) String() string {
+	if len(e.Dropped) == 0 {
+		return fmt.Sprintf("restoring checkpoint %d", e.Checkpoint)
+	}
+	return fmt.Sprintf("restoring checkpoint %d, dropping the state of %v", e.Checkpoint, e.Dropped)
+}
+
+// StartingEmpty: there is no checkpoint to restore.
+type StartingEmpty struct{}
+
+func (e StartingEmpty) String() string { return "starting empty" }
+
+// Unreadable: an older checkpoint could not be read. The job does not need it,
+// and leaves its files alone.
+type Unreadable struct {
+	Checkpoint uint64
+	Failure    string
+}
+
+func (e Unreadable) String() string {
+	return fmt.Sprintf("checkpoint %d is unreadable: %s", e.Checkpoint, e.Failure)
+}
+
+// RestartDelayed: the next attempt starts after this time.
+type RestartDelayed struct{ DelayMs int64 }
+
+func (e RestartDelayed) String() string { return fmt.Sprintf("restart in %d ms", e.DelayMs) }
+
+// NodeLost: a node's task manager has been silent for too long.
+type NodeLost struct{ Node string }
+
+func (e NodeLost) String() string { return "node " + e.Node + " is lost" }
+
+// Stale: a message was dropped because it belongs to another life of the job,
+// or because what it answers is over.
+type Stale struct{ What string }
+
+func (e Stale) String() string { return "stale " + e.What }
+
+// StoreUnavailable: the metadata store did not answer a command; it is asked
+// again.
+type StoreUnavailable struct{ What, Failure string }
+
+func (e StoreUnavailable) String() string {
+	return fmt.Sprintf("the metadata store did not answer %s: %s", e.What, e.Failure)
+}
+
+func taskName(t *messages.TaskId) string {
+	return fmt.Sprintf("%s/%d", t.GetVertex(), t.GetSubtask())
+}

@@ -1,0 +1,348 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
+	"cutwater/protocol/restore"
+)
+
+// ErrFenced ends a Master whose job another coordinator has taken over.
+var ErrFenced = checkpoint.ErrFenced
+
+// MasterConfig is one job on one coordinator.
+type MasterConfig struct {
+	// Job is the job's id.
+	Job string
+	// Node is where this coordinator runs; tasks answer to it.
+	Node string
+	// Program is the name under which nodes find the operators' code.
+	Program string
+	// Graph and Settings are complete: defaults are filled in.
+	Graph    *messages.JobGraph
+	Settings *messages.JobSettings
+	// Nodes offer the slots. SetNodes changes them.
+	Nodes []Node
+	// Hooks are the names of the master hooks.
+	Hooks []string
+	// HeartbeatTimeoutMs is how long a node with tasks may be silent before they
+	// are given up; 0 means 10 s.
+	HeartbeatTimeoutMs int64
+	// DeployTimeoutMs is how long an attempt may take until all tasks run; 0 means
+	// 5 min.
+	DeployTimeoutMs int64
+	// CancelTimeoutMs is how long a task may take to stop before it is given up;
+	// 0 means 3 min, Flink's task.cancellation.timeout.
+	CancelTimeoutMs int64
+}
+
+const (
+	// tickMs is how often Deploy, CancelTask and Heartbeat are repeated.
+	tickMs = 1000
+	// retryMs is how long a command that the metadata store did not answer waits.
+	retryMs = 500
+	// lostHeartbeats is how many heartbeats in a row may miss a task.
+	lostHeartbeats = 3
+	// finalRepeatTicks is after how many ticks a final checkpoint is repeated
+	// while the tasks have not finished.
+	finalRepeatTicks = 30
+)
+
+// Keys of the Master's timers; those of its coordinator start with "checkpoint/".
+const (
+	tickTimer    = "job/tick"
+	retryTimer   = "job/retry"
+	restartTimer = "job/restart"
+)
+
+// phase is where a Master stands in its life.
+type phase uint8
+
+const (
+	// created: Start was not called yet.
+	created phase = iota
+	// claiming: StartEpoch is outstanding.
+	claiming
+	// reading: the job's record is being read.
+	reading
+	// loading: checkpoints are being read.
+	loading
+	// discovering: sources list their splits.
+	discovering
+	// deploying: an attempt is deployed and not all of its tasks run.
+	deploying
+	// running: all tasks run or have finished.
+	running
+	// suspending: as running, while the last checkpoint is taken.
+	suspending
+	// stopping: the tasks end and an outstanding completion settles; target says
+	// what comes next.
+	stopping
+	// waiting: the delay before the next attempt.
+	waiting
+	// recording: the job's end is being recorded.
+	recording
+	// over: nothing more happens, save that files are deleted.
+	over
+)
+
+var phaseNames = [...]string{"created", "claiming", "reading", "loading", "discovering", "deploying", "running",
+	"suspending", "stopping", "waiting", "recording", "over"}
+
+func (p phase) String() string { return phaseNames[p] }
+
+// Master leads the life of one job. It is used by one goroutine.
+type Master struct {
+	config MasterConfig
+	self   protocol.Address
+	ops    protocol.Ops
+	eff    protocol.Effects
+	timers map[string]uint64        // generation of each key
+	asked  map[uint64]proto.Message // own work that is outstanding
+	work   int                      // all work that is outstanding
+	nowMs  int64                    // of the running Step
+	random uint64                   // of the running Step
+
+	phase   phase
+	sinceMs int64              // when the phase of the attempt began
+	target  messages.JobStatus // what stopping and recording lead to
+	keep    bool               // the end keeps all checkpoints
+	status  messages.JobStatus
+	failure error
+	stale   uint64
+	// takenOver: another coordinator has the job, and nothing is done any more.
+	takenOver bool
+
+	epoch       uint64
+	incarnation uint64
+	coordinator *checkpoint.Coordinator // from the answer of StartEpoch on
+	reads       []*read                 // outstanding and answered LoadCheckpoints
+	initialPath string                  // the user's path that the job started from
+	initial     uint64                  // the id of the checkpoint there
+	restarts    *Restarts
+
+	started    bool // an attempt was deployed
+	attempt    uint32
+	plan       *messages.ExecutionPlan
+	assignment *restore.Assignment // until it is deployed
+	sources    []*source
+	tasks      []*execution // in plan order
+	heardMs    map[string]int64
+	endOfData  bool // all tasks have reported it
+	finalDue   bool // the final checkpoint must be repeated
+	finalTicks int
+	stopAsked  bool // a stop-with-savepoint is under way
+}
+
+// NewMaster returns the Master of a job. The error is everything that is wrong
+// with the graph or the settings.
+func NewMaster(c MasterConfig) (*Master, error) {
+	plan, err := Plan(c.Graph)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkpoint.Validate(c.Settings.GetCheckpointing()); err != nil {
+		return nil, err
+	}
+	if err := checkpoint.ValidateHooks(c.Hooks); err != nil {
+		return nil, err
+	}
+	if err := ValidateRestart(c.Settings.GetRestart()); err != nil {
+		return nil, err
+	}
+	c.HeartbeatTimeoutMs = orDefault(c.HeartbeatTimeoutMs, 10_000)
+	c.DeployTimeoutMs = orDefault(c.DeployTimeoutMs, 5*60_000)
+	c.CancelTimeoutMs = orDefault(c.CancelTimeoutMs, 3*60_000)
+	c.Nodes = slices.Clone(c.Nodes)
+	return &Master{
+		config:   c,
+		self:     CoordinatorAddress(c.Node, c.Job),
+		timers:   make(map[string]uint64),
+		asked:    make(map[uint64]proto.Message),
+		heardMs:  make(map[string]int64),
+		status:   messages.JobStatus_CREATED,
+		plan:     plan,
+		restarts: NewRestarts(c.Settings.GetRestart()),
+	}, nil
+}
+
+func orDefault(v, def int64) int64 {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// Start begins the job's life; it is called once, before any Step.
+func (m *Master) Start(nowMs int64, random uint64) *protocol.Effects {
+	protocol.Assert(m.phase == created, "Start was called in phase %s", m.phase)
+	m.begin(nowMs, random)
+	m.claim()
+	return m.end()
+}
+
+// Step handles one message. Random is 64 fresh random bits. The effects are valid
+// until the next Step. Fail is set once, to ErrFenced, when another coordinator
+// has taken over: the tasks are its business then.
+func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protocol.Effects {
+	m.begin(nowMs, random)
+	if m.takenOver {
+		return &m.eff
+	}
+	switch t := message.(type) {
+	case *messages.WorkDone:
+		m.workDone(t)
+	case *messages.TimerFired:
+		m.timerFired(t)
+	case *messages.TaskStateChanged:
+		m.taskStateChanged(t)
+	case *messages.EndOfDataReached:
+		m.endOfDataReached(t)
+	case *messages.Heartbeat:
+		m.heartbeat(t)
+	case *messages.SplitRequest:
+		m.splitRequest(t)
+	case *messages.AcknowledgeCheckpoint:
+		m.toCoordinator(t)
+	case *messages.DeclineCheckpoint:
+		m.toCoordinator(t)
+	case *messages.RequestCheckpoint:
+		m.requestCheckpoint(t)
+	case *messages.CancelJob:
+		m.cancel()
+	case *messages.SuspendJob:
+		m.suspend()
+	case *messages.SourceProgress:
+		// For people only: the shell shows it.
+	default:
+		m.drop(fmt.Sprintf("message %T", message))
+	}
+	return m.end()
+}
+
+// SetNodes replaces the nodes that offer slots; the next attempt uses them. It
+// has no effects.
+func (m *Master) SetNodes(nodes []Node) { m.config.Nodes = slices.Clone(nodes) }
+
+// Status is how the job stands. An ended status is recorded durably.
+func (m *Master) Status() messages.JobStatus { return m.status }
+
+// Failure is why the last attempt or the job failed, or nil.
+func (m *Master) Failure() error { return m.failure }
+
+// Done reports that the job has ended, or was taken over, and that no work is
+// outstanding: the shell may stop.
+func (m *Master) Done() bool { return m.phase == over && (m.work == 0 || m.takenOver) }
+
+// Epoch is the coordinator's epoch, 0 until it has one.
+func (m *Master) Epoch() uint64 { return m.epoch }
+
+// Incarnation is the job's incarnation, 0 until it is known.
+func (m *Master) Incarnation() uint64 { return m.incarnation }
+
+// Attempt numbers the current deployment of the tasks, 0 before the first.
+func (m *Master) Attempt() uint32 { return m.attempt }
+
+// Plan is what is or was last deployed. The caller does not change it.
+func (m *Master) Plan() *messages.ExecutionPlan { return m.plan }
+
+// Stats is the statistics of the job's checkpoints under this coordinator.
+func (m *Master) Stats() checkpoint.Statistics {
+	if m.coordinator == nil {
+		return checkpoint.Statistics{}
+	}
+	return m.coordinator.Stats()
+}
+
+// Stale counts the messages that were dropped because they belong to another life
+// of the job.
+func (m *Master) Stale() uint64 { return m.stale }
+
+// TaskStatus is one task of the current attempt, for people.
+type TaskStatus struct {
+	Task  *messages.TaskId
+	Node  string
+	State messages.TaskState
+	// EndOfData: all inputs of the task have ended.
+	EndOfData bool
+}
+
+// Tasks returns the tasks of the current attempt in plan order.
+func (m *Master) Tasks() []TaskStatus {
+	tasks := make([]TaskStatus, len(m.tasks))
+	for i, e := range m.tasks {
+		tasks[i] = TaskStatus{Task: e.task, Node: e.node, State: e.state, EndOfData: e.ended}
+	}
+	return tasks
+}
+
+// String describes the Master in one line.
+func (m *Master) String() string {
+	return fmt.Sprintf("job %s phase=%s epoch=%d attempt=%d stale=%d", m.status, m.phase, m.epoch, m.attempt, m.stale)
+}
+
+func (m *Master) begin(nowMs int64, random uint64) {
+	m.eff.Reset()
+	m.nowMs, m.random = nowMs, random
+}
+
+func (m *Master) end() *protocol.Effects {
+	m.settle()
+	return &m.eff
+}
+
+func (m *Master) fence() *messages.Fence {
+	return &messages.Fence{Job: m.config.Job, Epoch: m.epoch, Attempt: m.attempt}
+}
+
+// current reports whether a message belongs to the current attempt.
+func (m *Master) current(f *messages.Fence) bool {
+	return f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt && m.attempt > 0
+}
+
+// past reports whether a message belongs to an attempt that is over.
+func (m *Master) past(f *messages.Fence) bool {
+	return f.GetJob() == m.config.Job && (f.GetEpoch() < m.epoch || f.GetEpoch() == m.epoch && f.GetAttempt() < m.attempt)
+}
+
+func (m *Master) drop(what string) {
+	m.stale++
+	m.event(Stale{What: what})
+}
+
+func (m *Master) event(e protocol.Event) { m.eff.Events = append(m.eff.Events, e) }
+
+func (m *Master) send(to protocol.Address, message proto.Message) {
+	m.eff.Send = append(m.eff.Send, protocol.Send{To: to, Message: message})
+}
+
+// ask starts work of the Master's own.
+func (m *Master) ask(task proto.Message) uint64 {
+	op := m.ops.Next()
+	m.asked[op] = task
+	m.work++
+	m.eff.Work = append(m.eff.Work, protocol.Work{Op: op, Task: task})
+	return op
+}
+
+func (m *Master) arm(key string, delayMs int64) {
+	m.timers[key]++
+	m.eff.Timers = append(m.eff.Timers, protocol.Timer{Key: key, Generation: m.timers[key], DelayMs: delayMs})
+}
+
+func (m *Master) disarm(key string) {
+	m.timers[key]++
+	m.eff.Timers = append(m.eff.Timers, protocol.Timer{Key: key, Generation: m.timers[key], Cancel: true})
+}
+
+func (m *Master) setStatus(s messages.JobStatus, cause string) {
+	if s != m.status {
+		m.event(StatusChanged{From: m.status, To: s, Cause: cause})
+		m.status = s
+	}
+}

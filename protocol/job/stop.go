@@ -1,0 +1,187 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"cutwater/messages"
+)
+
+// fail ends the attempt because of err; the restart strategy says what comes
+// next, once the tasks have ended. While the job stops anyway it changes nothing.
+func (m *Master) fail(err error) {
+	switch m.phase {
+	case stopping, recording, over:
+		return
+	case suspending:
+		// The user wants it stopped: the newest checkpoint serves.
+		m.stop(messages.JobStatus_SUSPENDED)
+		return
+	}
+	m.failure = err
+	m.setStatus(messages.JobStatus_FAILING, err.Error())
+	m.stop(messages.JobStatus_RESTARTING)
+}
+
+// refuse ends a job that cannot start as it is. It keeps every checkpoint: they
+// are not what is wrong.
+func (m *Master) refuse(err error) {
+	m.keep = true
+	m.finish(messages.JobStatus_FAILED, err)
+}
+
+// finish ends a job whose tasks have ended, if there were any.
+func (m *Master) finish(status messages.JobStatus, err error) {
+	m.failure = err
+	if m.epoch == 0 {
+		// It has no right to write: the record stays as it is.
+		m.phase = over
+		m.setStatus(status, err.Error())
+		return
+	}
+	m.record(status)
+}
+
+// cancel ends the job at once.
+func (m *Master) cancel() { m.endWith(messages.JobStatus_CANCELED) }
+
+// suspend ends the job after one last checkpoint, or at once if not all tasks
+// run: then the newest checkpoint serves.
+func (m *Master) suspend() {
+	if m.phase != running {
+		m.endWith(messages.JobStatus_SUSPENDED)
+		return
+	}
+	m.phase = suspending
+	m.take(m.coordinator.Step(m.nowMs, &messages.RequestCheckpoint{
+		Job:     m.config.Job,
+		Request: suspendRequest,
+		Type:    messages.CheckpointType_CHECKPOINT,
+	}))
+}
+
+// endWith brings the job to an end that the user asked for, from any phase.
+func (m *Master) endWith(status messages.JobStatus) {
+	switch m.phase {
+	case recording, over:
+		// It ends already.
+	case suspending:
+		if status == messages.JobStatus_CANCELED {
+			m.cancelling(status)
+			m.stop(status)
+		}
+	case stopping:
+		// Of two ends the stronger one counts, and what has finished stays so.
+		if m.target == messages.JobStatus_RESTARTING || m.target == messages.JobStatus_SUSPENDED {
+			m.target = status
+			m.cancelling(status)
+		}
+	case created, claiming:
+		m.target = status // recorded once there is an epoch
+	case deploying, running:
+		m.cancelling(status)
+		m.stop(status)
+	case waiting:
+		m.disarm(restartTimer)
+		m.record(status)
+	default: // reading, loading, discovering: nothing was deployed
+		m.keep = true
+		m.record(status)
+	}
+}
+
+func (m *Master) cancelling(status messages.JobStatus) {
+	if status == messages.JobStatus_CANCELED {
+		m.setStatus(messages.JobStatus_CANCELLING, "")
+	}
+}
+
+// stop lets the attempt end: no more checkpoints, every task is cancelled. What
+// comes next is decided by settle.
+func (m *Master) stop(target messages.JobStatus) {
+	m.phase, m.sinceMs, m.target = stopping, m.nowMs, target
+	m.stopAsked = false
+	if target == messages.JobStatus_RESTARTING {
+		m.take(m.coordinator.Failover(m.nowMs))
+	}
+	m.take(m.coordinator.StopScheduler(m.nowMs))
+	for _, e := range m.tasks {
+		if !e.terminal() {
+			m.cancelTask(e)
+		}
+	}
+}
+
+// settle goes on after a stop, once all tasks have ended and no completion is
+// outstanding: before that it is not known which checkpoint is the newest.
+func (m *Master) settle() {
+	if m.phase != stopping || m.coordinator.Finalizing() ||
+		slices.ContainsFunc(m.tasks, func(e *execution) bool { return !e.terminal() }) {
+		return
+	}
+	m.disarm(tickTimer)
+	if m.target != messages.JobStatus_RESTARTING {
+		m.record(m.target)
+		return
+	}
+	delayMs, giveUp := m.restarts.Failed(m.nowMs, m.random)
+	if giveUp != "" {
+		m.failure = fmt.Errorf("%w; %s", m.failure, giveUp)
+		m.record(messages.JobStatus_FAILED)
+		return
+	}
+	m.phase = waiting
+	m.setStatus(messages.JobStatus_RESTARTING, "")
+	m.proposeStatus(messages.JobStatus_RESTARTING)
+	m.event(RestartDelayed{DelayMs: delayMs})
+	m.arm(restartTimer, delayMs)
+}
+
+// record makes the job's end durable.
+func (m *Master) record(status messages.JobStatus) {
+	m.phase, m.target = recording, status
+	m.proposeStatus(status)
+}
+
+func (m *Master) proposeStatus(status messages.JobStatus) {
+	c := &messages.SetJobStatus{Job: m.config.Job, Epoch: m.epoch, Status: status, AtMs: m.nowMs}
+	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {
+		c.Failure = m.failure.Error()
+	}
+	m.propose(&messages.MetadataCommand{Command: &messages.MetadataCommand_SetJobStatus{SetJobStatus: c}})
+}
+
+// recorded: the job has ended for good. Only now may checkpoints go.
+func (m *Master) recorded(r *messages.MetadataResult) {
+	m.phase = over
+	status := m.target
+	if r.Outcome != messages.MetadataOutcome_APPLIED {
+		status = messages.JobStatus_FAILED
+		m.keep = true
+		m.failure = fmt.Errorf("the end of job %s as %s could not be recorded: %s", m.config.Job, m.target, r.Failure)
+	}
+	cause := ""
+	if status == messages.JobStatus_FAILED {
+		cause = m.failure.Error()
+	}
+	m.setStatus(status, cause)
+	if m.coordinator == nil {
+		return
+	}
+	if m.keep {
+		status = messages.JobStatus_SUSPENDED // under which every checkpoint is kept
+	}
+	m.take(m.coordinator.Shutdown(m.nowMs, status))
+}
+
+// fenced ends the Master without a word to the tasks: they belong to whoever took
+// over.
+func (m *Master) fenced() {
+	if m.phase == over {
+		return
+	}
+	m.phase = over
+	m.takenOver = true
+	m.failure = ErrFenced
+	m.eff.Fail = ErrFenced
+}

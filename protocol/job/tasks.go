@@ -1,0 +1,233 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cutwater/messages"
+)
+
+func (m *Master) execution(id *messages.TaskId) *execution {
+	for _, e := range m.tasks {
+		if e.task.Vertex == id.GetVertex() && e.task.Subtask == id.GetSubtask() {
+			return e
+		}
+	}
+	return nil
+}
+
+// taskStateChanged takes and acknowledges a report. States only go forward: a
+// report that is behind the last one was overtaken or repeated.
+func (m *Master) taskStateChanged(r *messages.TaskStateChanged) {
+	ack := &messages.TaskStateAck{Fence: r.Fence, Task: r.Task, State: r.State}
+	if !m.current(r.Fence) {
+		m.drop("report " + r.State.String() + " of " + taskName(r.Task))
+		if m.past(r.Fence) {
+			// Whoever sends it stops only when it is acknowledged, and the node
+			// that it ran on is not known any more.
+			for _, n := range m.config.Nodes {
+				m.send(TaskAddress(n.Name, r.Fence, r.Task), ack)
+			}
+		}
+		return
+	}
+	e := m.execution(r.Task)
+	if e == nil {
+		m.drop("report " + r.State.String() + " of the unknown task " + taskName(r.Task))
+		return
+	}
+	m.send(e.address, ack)
+	e.reported = true
+	if e.terminal() || r.State <= e.state {
+		return
+	}
+	m.taskIs(e, r.State, r.Failure)
+}
+
+// taskIs moves a task to a state and the job with it.
+func (m *Master) taskIs(e *execution, state messages.TaskState, failure *messages.Failure) {
+	e.state = state
+	m.event(TaskChanged{Task: e.task, Attempt: m.attempt, State: state, Failure: failure.GetMessage()})
+	m.setExecutions()
+	switch {
+	case m.phase == stopping:
+	case state == messages.TaskState_TASK_FAILED:
+		m.fail(&TaskFailedError{Task: taskName(e.task), Node: e.node, Failure: failure})
+	case state == messages.TaskState_TASK_CANCELED:
+		m.fail(&TaskFailedError{Task: taskName(e.task), Node: e.node,
+			Failure: &messages.Failure{Message: "it was cancelled, but not by its coordinator"}})
+	default:
+		m.progress()
+	}
+}
+
+// progress looks whether all tasks run, have ended their data or have finished.
+func (m *Master) progress() {
+	all := func(is func(*execution) bool) bool {
+		return !slices.ContainsFunc(m.tasks, func(e *execution) bool { return !is(e) })
+	}
+	finished := func(e *execution) bool { return e.state == messages.TaskState_TASK_FINISHED }
+	if m.phase == deploying && all(func(e *execution) bool { return finished(e) || e.state == messages.TaskState_TASK_RUNNING }) {
+		m.phase, m.sinceMs = running, m.nowMs
+		m.setStatus(messages.JobStatus_RUNNING, "")
+		m.proposeStatus(messages.JobStatus_RUNNING)
+		m.take(m.coordinator.StartScheduler(m.nowMs, m.random))
+	}
+	if m.phase != running && m.phase != suspending {
+		return
+	}
+	if all(finished) {
+		m.stop(messages.JobStatus_FINISHED)
+		return
+	}
+	if !m.endOfData && all(func(e *execution) bool { return finished(e) || e.ended || e.deploy.Finished }) {
+		m.endOfData = true
+		m.triggerFinal()
+	}
+}
+
+// endOfDataReached takes and acknowledges the report that a task's input ended.
+func (m *Master) endOfDataReached(r *messages.EndOfDataReached) {
+	e := m.execution(r.Task)
+	if !m.current(r.Fence) || e == nil {
+		m.drop("end of data of " + taskName(r.Task))
+		return
+	}
+	m.send(e.address, &messages.EndOfDataAck{Fence: r.Fence, Task: r.Task})
+	if e.ended || e.terminal() {
+		return
+	}
+	e.ended = true
+	m.setExecutions()
+	m.progress()
+}
+
+// heartbeat takes a task manager's sign of life, and what it runs.
+func (m *Master) heartbeat(h *messages.Heartbeat) {
+	switch {
+	case m.past(h.Fence):
+		m.drop("heartbeat of " + h.Node)
+		// Tasks of an attempt that is over: their coordinator did not live to
+		// cancel them.
+		for _, t := range h.Tasks {
+			m.send(TaskManagerAddress(h.Node), &messages.CancelTask{Fence: h.Fence, Task: t, Coordinator: string(m.self)})
+		}
+		return
+	case !m.current(h.Fence):
+		m.drop("heartbeat of " + h.Node)
+		return
+	}
+	m.heardMs[h.Node] = m.nowMs
+	for _, e := range m.tasks {
+		if e.node != h.Node || e.terminal() || !e.reported {
+			continue
+		}
+		if slices.ContainsFunc(h.Tasks, func(t *messages.TaskId) bool {
+			return t.Vertex == e.task.Vertex && t.Subtask == e.task.Subtask
+		}) {
+			e.missing = 0
+			continue
+		}
+		// It may have ended with its report still on its way.
+		if e.missing++; e.missing >= lostHeartbeats {
+			m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{Message: "its task manager does not run it any more"})
+		}
+	}
+}
+
+// tick repeats what may have been lost and looks at the deadlines.
+func (m *Master) tick() {
+	switch m.phase {
+	case deploying, running, suspending, stopping:
+	default:
+		return
+	}
+	m.arm(tickTimer, tickMs)
+	m.lostNodes()
+	var nodes, late []string
+	for _, e := range m.tasks {
+		if e.terminal() {
+			continue
+		}
+		if !slices.Contains(nodes, e.node) {
+			nodes = append(nodes, e.node)
+		}
+		switch {
+		case m.phase == stopping && m.nowMs-m.sinceMs >= m.config.CancelTimeoutMs:
+			// Fencing keeps whatever it still does from having an effect.
+			m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{
+				Message: fmt.Sprintf("it did not stop within %d ms and was given up", m.config.CancelTimeoutMs)})
+		case m.phase == stopping:
+			m.cancelTask(e)
+		case !e.reported:
+			m.send(TaskManagerAddress(e.node), e.deploy)
+		}
+		if e.state < messages.TaskState_TASK_RUNNING {
+			late = append(late, taskName(e.task))
+		}
+	}
+	for _, n := range nodes {
+		m.send(TaskManagerAddress(n), &messages.Heartbeat{Node: m.config.Node, Fence: m.fence()})
+	}
+	if m.phase == deploying && m.nowMs-m.sinceMs >= m.config.DeployTimeoutMs {
+		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
+	}
+	if m.endOfData && m.phase == running {
+		m.finalTicks++
+		if m.finalDue || m.finalTicks >= finalRepeatTicks {
+			m.triggerFinal()
+		}
+	}
+}
+
+// lostNodes gives up the tasks of nodes that have been silent for too long.
+func (m *Master) lostNodes() {
+	var lost []string
+	for _, e := range m.tasks {
+		if !e.terminal() && m.nowMs-m.heardMs[e.node] >= m.config.HeartbeatTimeoutMs && !slices.Contains(lost, e.node) {
+			lost = append(lost, e.node)
+		}
+	}
+	for _, n := range lost {
+		m.event(NodeLost{Node: n})
+		for _, e := range m.tasks {
+			if e.node == n && !e.terminal() {
+				m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{
+					Message: fmt.Sprintf("nothing was heard from its node for %d ms", m.config.HeartbeatTimeoutMs)})
+			}
+		}
+	}
+}
+
+func (m *Master) cancelTask(e *execution) {
+	m.send(TaskManagerAddress(e.node), &messages.CancelTask{Fence: m.fence(), Task: e.task, Coordinator: string(m.self)})
+}
+
+// TaskFailedError says which task failed an attempt.
+type TaskFailedError struct {
+	Task, Node string
+	Failure    *messages.Failure
+}
+
+// Error says where and why, without the stack.
+func (e *TaskFailedError) Error() string {
+	message := e.Failure.GetMessage()
+	if message == "" {
+		message = "it gave no reason; look at the log of its node"
+	}
+	if uid := e.Failure.GetUid(); uid != "" {
+		return fmt.Sprintf("operator %q failed in task %s on node %s: %s", uid, e.Task, e.Node, message)
+	}
+	return fmt.Sprintf("task %s on node %s failed: %s", e.Task, e.Node, message)
+}
+
+// Stack returns the stack of a panic in user code that is behind err, or "".
+func Stack(err error) string {
+	var e *TaskFailedError
+	if errors.As(err, &e) {
+		return e.Failure.GetStack()
+	}
+	return ""
+}

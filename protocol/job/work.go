@@ -1,0 +1,108 @@
+package job
+
+import (
+	"fmt"
+
+	"cutwater/messages"
+)
+
+// workDone gives an answer to whoever asked.
+func (m *Master) workDone(w *messages.WorkDone) {
+	task, mine := m.asked[w.Op]
+	if !mine {
+		if m.coordinator == nil || !m.coordinator.Owns(w.Op) {
+			m.drop(fmt.Sprintf("answer %d", w.Op))
+			return
+		}
+		m.work--
+		m.toCoordinator(w)
+		return
+	}
+	delete(m.asked, w.Op)
+	m.work--
+	switch t := task.(type) {
+	case *messages.Propose:
+		m.proposed(t.Command, w)
+	case *messages.ReadJob:
+		if w.Failure != "" {
+			m.unavailable("reading the job", w.Failure)
+			return
+		}
+		m.recordRead(w.GetJobRecord())
+	case *messages.LoadCheckpoint:
+		m.checkpointLoaded(w)
+	case *messages.DiscoverSplits:
+		m.splitsDiscovered(t.Uid, w)
+	}
+}
+
+// proposed takes the metadata store's answer to one of the Master's commands.
+func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
+	result := w.GetMetadata()
+	if result.GetOutcome() == messages.MetadataOutcome_STALE_EPOCH {
+		m.fenced()
+		return
+	}
+	failure := w.Failure
+	switch result.GetOutcome() {
+	case messages.MetadataOutcome_METADATA_OUTCOME_UNSPECIFIED, messages.MetadataOutcome_UNKNOWN:
+		if failure == "" {
+			failure = result.GetFailure()
+		}
+		if failure == "" {
+			failure = "the outcome is unknown"
+		}
+	}
+	switch t := c.Command.(type) {
+	case *messages.MetadataCommand_StartEpoch:
+		if failure != "" {
+			m.unavailable("StartEpoch", failure)
+			return
+		}
+		m.epochStarted(result)
+	case *messages.MetadataCommand_SetJobStatus:
+		if m.phase != recording || t.SetJobStatus.Status != m.target {
+			return // for people: that the job runs, or restarts
+		}
+		if failure != "" {
+			m.unavailable("SetJobStatus", failure)
+			return
+		}
+		m.recorded(result)
+	}
+}
+
+// unavailable asks the metadata store again after a while.
+func (m *Master) unavailable(what, failure string) {
+	m.event(StoreUnavailable{What: what, Failure: failure})
+	m.arm(retryTimer, retryMs)
+}
+
+// retry asks again what the metadata store did not answer.
+func (m *Master) retry() {
+	switch m.phase {
+	case claiming:
+		m.claim()
+	case reading:
+		m.ask(&messages.ReadJob{Job: m.config.Job})
+	case recording:
+		m.proposeStatus(m.target)
+	}
+}
+
+// timerFired ignores what is not the latest generation of its key.
+func (m *Master) timerFired(t *messages.TimerFired) {
+	generation, mine := m.timers[t.Key]
+	switch {
+	case !mine:
+		m.toCoordinator(t)
+	case generation != t.Generation:
+		// It was on its way when the timer was armed again or cancelled.
+	case t.Key == tickTimer:
+		m.tick()
+	case t.Key == retryTimer:
+		m.retry()
+	case t.Key == restartTimer && m.phase == waiting:
+		m.again()
+	}
+}
