@@ -1,0 +1,112 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+
+	"cutwater/messages"
+)
+
+// ErrFenced says that another coordinator took over the job: the metadata store
+// refused this one's epoch. Its checkpoints are the other's to judge, so nothing
+// is deleted and nobody is notified.
+var ErrFenced = errors.New("checkpoint: another coordinator took over the job; this one stops")
+
+// IntolerableError says why the job must fail over because of a checkpoint. The
+// coordinator stays usable.
+type IntolerableError struct {
+	// Checkpoint is 0 if the attempt failed before it had an id.
+	Checkpoint uint64
+	Reason     messages.FailureReason
+	Cause      string
+	// Tolerable is the setting tolerable-failures. Savepoint is set if a
+	// stop-with-savepoint failed, which is never tolerated: the tasks that had
+	// reached it wait for its completion.
+	Tolerable uint32
+	Savepoint bool
+}
+
+// Error says what failed and what to do.
+func (e *IntolerableError) Error() string {
+	if e.Savepoint {
+		return fmt.Sprintf("checkpoint: stop-with-savepoint %d failed (%s): the job restarts from its last completed checkpoint; try the stop again",
+			e.Checkpoint, because(e.Reason, e.Cause))
+	}
+	return fmt.Sprintf("checkpoint: checkpoint %d failed (%s) and more than %d failures in a row are not tolerated: the job restarts from its last completed checkpoint; raise tolerable-failures to allow more",
+		e.Checkpoint, because(e.Reason, e.Cause), e.Tolerable)
+}
+
+func because(reason messages.FailureReason, cause string) string {
+	if cause == "" {
+		return reason.String()
+	}
+	return reason.String() + ": " + cause
+}
+
+// preFlight reports whether the reason arises before any task was asked.
+func preFlight(r messages.FailureReason) bool {
+	switch r {
+	case messages.FailureReason_PERIODIC_SCHEDULER_SHUTDOWN,
+		messages.FailureReason_TOO_MANY_CHECKPOINT_REQUESTS,
+		messages.FailureReason_MINIMUM_TIME_BETWEEN_CHECKPOINTS,
+		messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING,
+		messages.FailureReason_IO_EXCEPTION,
+		messages.FailureReason_BLOCKING_OUTPUT_EXIST:
+		return true
+	}
+	return false
+}
+
+// counted reports whether the reason counts against tolerable-failures. The
+// others say that the job was not ready, not that checkpoints do not work.
+func counted(r messages.FailureReason) bool {
+	switch r {
+	case messages.FailureReason_IO_EXCEPTION,
+		messages.FailureReason_CHECKPOINT_ASYNC_EXCEPTION,
+		messages.FailureReason_CHECKPOINT_DECLINED,
+		messages.FailureReason_CHECKPOINT_EXPIRED,
+		messages.FailureReason_FINALIZE_CHECKPOINT_FAILURE:
+		return true
+	}
+	return false
+}
+
+// failureManager counts failures in a row (Flink: CheckpointFailureManager).
+type failureManager struct {
+	tolerable     uint32
+	failures      uint32
+	countedIDs    map[uint64]bool
+	lastSucceeded uint64
+}
+
+// failed counts the failure of checkpoint id, 0 if it had none, and reports
+// whether that is one too many; then the count starts anew. An id counts once,
+// and not at all if a newer checkpoint succeeded.
+func (f *failureManager) failed(id uint64, reason messages.FailureReason) bool {
+	if !counted(reason) || id != 0 && (id <= f.lastSucceeded || f.countedIDs[id]) {
+		return false
+	}
+	if f.countedIDs == nil {
+		f.countedIDs = make(map[uint64]bool)
+	}
+	f.countedIDs[id] = true
+	f.failures++
+	if f.failures <= f.tolerable {
+		return false
+	}
+	f.clear()
+	return true
+}
+
+// succeeded ends the row of failures, unless a newer checkpoint had already.
+func (f *failureManager) succeeded(id uint64) {
+	if id > f.lastSucceeded {
+		f.lastSucceeded = id
+		f.clear()
+	}
+}
+
+func (f *failureManager) clear() {
+	f.failures = 0
+	clear(f.countedIDs)
+}
