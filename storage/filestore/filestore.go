@@ -22,6 +22,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"cutwater/messages"
@@ -54,6 +55,8 @@ type Store struct {
 	inline int
 	// root is <dir>/<job>.
 	root string
+	// temporaries numbers the temporary files, so that concurrent writes never meet.
+	temporaries atomic.Uint64
 }
 
 var _ storage.Store = (*Store)(nil)
@@ -105,7 +108,7 @@ func describe(what, where string, err error) error {
 	advice := "look at the disk and its mount, and try again"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %s does not exist: check the path, and that every node sees the same directory: %w", what, where, errors.Join(storage.ErrMissing, err))
+		return fmt.Errorf("%s: %s does not exist: check the path, and that every node sees the same directory: %w (%w)", what, where, storage.ErrMissing, cause(err))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		advice = "free space there, or set checkpointing.dir to another disk"
 	case errors.Is(err, syscall.EROFS):

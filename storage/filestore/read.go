@@ -86,12 +86,12 @@ func (r *verifyingReader) Close() error { return r.file.Close() }
 // Load implements storage.Store. The content of a record of the storage kind
 // "coordinator" is in the record, and is read from there.
 func (s *Store) Load(ctx context.Context, record *messages.CompletedCheckpoint) (*messages.CheckpointMetadata, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if len(record.GetMetadata()) > 0 {
 		where := fmt.Sprintf("the record of checkpoint %d", record.GetCheckpoint())
 		return storage.DecodeRecorded(record.GetMetadata(), where, s.job, record)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
 	}
 	dir := record.GetLocation()
 	elsewhere := path.IsAbs(dir)

@@ -135,7 +135,7 @@ func (o *stateWriter) spill() (err error) {
 	if err := o.store.fs.MkdirAll(o.dir); err != nil {
 		return describe("make the checkpoint directory", o.dir, err)
 	}
-	temporary := path.Join(o.dir, temporaryPrefix+stateName(o.file))
+	temporary := path.Join(o.dir, fmt.Sprintf("%s%s.%d", temporaryPrefix, stateName(o.file), o.store.temporaries.Add(1)))
 	f, err := o.store.fs.Create(temporary)
 	if err != nil {
 		return describe("make the state file", temporary, err)
