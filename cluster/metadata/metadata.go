@@ -3,7 +3,7 @@
 //
 // A [Store] is the log, wherever it lives: [Local] keeps it in one file of one
 // process; [Model] keeps it in memory and loses answers when a test tells it to.
-// [RunConformance] is what every implementation must pass.
+// Package metadatatest is what every implementation must pass.
 //
 // A result of Propose with the outcome UNKNOWN is not a failure: the command may
 // have been applied, or may still be. Only reading the job tells.

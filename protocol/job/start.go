@@ -157,12 +157,15 @@ func (m *Master) known(r *read) {
 	}
 	record := r.record
 	if record == nil {
-		record = proto.CloneOf(r.loaded.Record)
-		if record == nil {
-			record = &messages.CompletedCheckpoint{}
+		md := r.loaded.Metadata
+		record = &messages.CompletedCheckpoint{
+			Checkpoint:  md.Checkpoint,
+			Epoch:       md.Epoch,
+			TimestampMs: md.TimestampMs,
+			Savepoint:   md.Savepoint,
+			Location:    r.path,
+			Unclaimed:   true,
 		}
-		record.Checkpoint = r.loaded.Metadata.Checkpoint
-		record.Unclaimed = true
 		m.initialPath, m.initial = r.path, record.Checkpoint
 	}
 	m.coordinator.Restored(record, r.loaded.Metadata)
