@@ -43,14 +43,14 @@ func (s *Subtask) CheckpointState(nowMs int64, t *barrier.Trigger) *Actions {
 		s.actions.add(BroadcastCancel{t.Checkpoint})
 		s.decline(t.Checkpoint, reason, fmt.Sprintf("the task is %v", s.phase))
 	case s.ending.mustStopFirst(s, t):
-		s.ending.deferred = append(s.ending.deferred, *t)
+		s.ending.deferred = append(s.ending.deferred, deferred{*t, nowMs})
 		if len(s.ending.deferred) == 1 {
 			s.actions.add(StopSource{Drain: drains(t.Options)})
 		}
 	default:
 		s.take(nowMs, t)
 	}
-	return &s.actions
+	return s.actions
 }
 
 // take starts the checkpoint, if it is newer and was not aborted.
@@ -93,7 +93,7 @@ func (s *Subtask) SyncDone(nowMs int64, checkpoint uint64) *Actions {
 	snap.syncMs = nowMs - snap.sinceMs
 	snap.sinceMs = nowMs
 	s.actions.add(StartAsync{checkpoint})
-	return &s.actions
+	return s.actions
 }
 
 // SyncFailed says that PrepareBarrier or SyncSnapshot failed: the task fails,
@@ -104,7 +104,7 @@ func (s *Subtask) SyncFailed(checkpoint uint64, err error) *Actions {
 	s.actions.add(CancelAsync{checkpoint})
 	s.fail(fmt.Errorf("checkpoint %d: the snapshot of %s/%d failed: %w",
 		checkpoint, s.Task.GetVertex(), s.Task.GetSubtask(), err))
-	return &s.actions
+	return s.actions
 }
 
 // Sizes is what a snapshot measures.
@@ -124,12 +124,12 @@ func (s *Subtask) AsyncDone(nowMs int64, checkpoint uint64, t *messages.TaskSnap
 		if t != nil {
 			s.actions.add(DiscardSnapshot{checkpoint, t})
 		}
-		return &s.actions
+		return s.actions
 	}
 	s.acknowledge(snap, t, sizes, nowMs-snap.sinceMs)
 	s.remove(checkpoint)
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // AsyncFailed says that the asynchronous part failed: the rest of it is
@@ -139,13 +139,13 @@ func (s *Subtask) AsyncDone(nowMs int64, checkpoint uint64, t *messages.TaskSnap
 func (s *Subtask) AsyncFailed(checkpoint uint64, reason messages.FailureReason, cause string) *Actions {
 	s.begin()
 	if s.find(checkpoint) == nil {
-		return &s.actions
+		return s.actions
 	}
 	s.remove(checkpoint)
 	s.actions.add(CancelAsync{checkpoint})
 	s.decline(checkpoint, reason, cause)
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 func (s *Subtask) acknowledge(snap *snapshot, t *messages.TaskSnapshot, sizes Sizes, asyncMs int64) {

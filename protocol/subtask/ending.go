@@ -25,7 +25,13 @@ type ending struct {
 	savepoint uint64
 	// deferred are triggers that wait for the source's end of data: a savepoint
 	// that stops the job, and what came after it.
-	deferred []barrier.Trigger
+	deferred []deferred
+}
+
+// deferred is a trigger that waits since sinceMs.
+type deferred struct {
+	trigger barrier.Trigger
+	sinceMs int64
 }
 
 // StopError: the savepoint that was to stop the job failed. The task has ended
@@ -48,7 +54,7 @@ func (e *StopError) Error() string {
 func (s *Subtask) EndOfData(nowMs int64, drain bool) *Actions {
 	s.begin()
 	if s.phase != Running {
-		return &s.actions
+		return s.actions
 	}
 	s.phase = Ended
 	s.ending.drained = drain
@@ -56,12 +62,13 @@ func (s *Subtask) EndOfData(nowMs int64, drain bool) *Actions {
 	if drain {
 		s.actions.add(Send{&messages.EndOfDataReached{Fence: s.Fence, Task: s.Task}})
 	}
-	for i := range s.ending.deferred {
-		s.take(nowMs, &s.ending.deferred[i])
+	for _, d := range s.ending.deferred {
+		d.trigger.AgeMs += nowMs - d.sinceMs
+		s.take(nowMs, &d.trigger)
 	}
 	s.ending.deferred = nil
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // EndOfInput says that every input channel has ended. Barriers come between the
@@ -70,7 +77,7 @@ func (s *Subtask) EndOfInput() *Actions {
 	s.begin()
 	s.ending.inputEnded = true
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // OutputsConsumed says that the consumers have processed everything that the task
@@ -79,7 +86,7 @@ func (s *Subtask) OutputsConsumed() *Actions {
 	s.begin()
 	s.ending.consumed = true
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // OperatorsQuiescent says whether all operators are quiescent. The task says so
@@ -88,7 +95,7 @@ func (s *Subtask) OperatorsQuiescent(quiescent bool) *Actions {
 	s.begin()
 	s.ending.quiescent = quiescent
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // finishIfDone moves the task on when nothing keeps it.
@@ -143,8 +150,8 @@ func (e *ending) taken(s *Subtask, checkpoint uint64) {
 // stoppedBy reports that the checkpoint is the savepoint for which the task ends
 // its input.
 func (e *ending) stoppedBy(checkpoint uint64) bool {
-	for i := range e.deferred {
-		if e.deferred[i].Checkpoint == checkpoint && stops(e.deferred[i].Options) {
+	for _, d := range e.deferred {
+		if d.trigger.Checkpoint == checkpoint && stops(d.trigger.Options) {
 			return true
 		}
 	}

@@ -9,7 +9,7 @@ func (s *Subtask) NotifyComplete(n *messages.NotifyCheckpointComplete) *Actions 
 	s.begin()
 	s.complete(n.GetCheckpoint(), n.GetSubsumed())
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 // NotifyAborted handles the abort of a checkpoint: the latest completed one is
@@ -22,7 +22,7 @@ func (s *Subtask) NotifyAborted(n *messages.NotifyCheckpointAborted) *Actions {
 	id := n.GetCheckpoint()
 	if s.ending.stoppedBy(id) {
 		s.fail(&StopError{id, "it was aborted"})
-		return &s.actions
+		return s.actions
 	}
 	switch {
 	case s.remove(id):
@@ -35,7 +35,7 @@ func (s *Subtask) NotifyAborted(n *messages.NotifyCheckpointAborted) *Actions {
 	}
 	s.actions.add(AbortState{id})
 	s.finishIfDone()
-	return &s.actions
+	return s.actions
 }
 
 func (s *Subtask) complete(checkpoint, subsumed uint64) {

@@ -11,7 +11,8 @@ import (
 
 // Actions is what the task does next: the steps in their order, inside the mail
 // that it is handling. If one fails, the task reports it as the step says and
-// leaves the rest. The slice is reused by the next call.
+// leaves the rest. Each call has actions of its own, so that the task may report
+// the end of one step before it goes on to the next.
 type Actions struct{ Steps []Step }
 
 // Step is one thing for the task to do; its String is one line.

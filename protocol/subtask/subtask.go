@@ -58,9 +58,9 @@ func (p Phase) String() string {
 	return fmt.Sprintf("Phase(%d)", uint8(p))
 }
 
-// Subtask is a task's checkpoint machine. The task calls it, one call at a time;
-// the Actions are valid until the next call. Whether a message of the coordinator
-// is of this attempt is the caller's to check.
+// Subtask is a task's checkpoint machine. The task calls it, one call at a time.
+// Whether a message of the coordinator is of this attempt is the caller's to
+// check.
 type Subtask struct {
 	Config
 	phase Phase
@@ -74,7 +74,7 @@ type Subtask struct {
 	// completed is the newest checkpoint that was told to be complete.
 	completed uint64
 	ending    ending
-	actions   Actions
+	actions   *Actions
 }
 
 // New returns the machine of a task that initialises.
@@ -91,7 +91,7 @@ func (s *Subtask) Running() *Actions {
 	if s.phase == Initializing {
 		s.phase = Running
 	}
-	return &s.actions
+	return s.actions
 }
 
 // SetFence changes what the task's messages carry: a new coordinator has taken
@@ -107,7 +107,7 @@ func (s *Subtask) Close() *Actions {
 	}
 	s.snapshots = nil
 	s.phase = Closed
-	return &s.actions
+	return s.actions
 }
 
 // AbortOnBarrier handles a checkpoint that the gate gave up: the coordinator and
@@ -125,7 +125,7 @@ func (s *Subtask) AbortOnBarrier(a barrier.Abort) *Actions {
 	if a.Checkpoint == s.ending.savepoint && a.Checkpoint != 0 {
 		s.fail(&StopError{a.Checkpoint, "it was aborted by a barrier"})
 	}
-	return &s.actions
+	return s.actions
 }
 
 // Phase is where the task is in its life.
@@ -155,7 +155,7 @@ func (s *Subtask) String() string {
 		s.phase, s.last, s.completed, s.InProgress(), s.aborted.ids, s.ending.String())
 }
 
-func (s *Subtask) begin() { s.actions.Steps = s.actions.Steps[:0] }
+func (s *Subtask) begin() { s.actions = &Actions{} }
 
 // takesCheckpoints reports whether a checkpoint may start.
 func (s *Subtask) takesCheckpoints() bool { return s.phase == Running || s.phase == Ended }
