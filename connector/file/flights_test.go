@@ -29,8 +29,8 @@ var flights = &row.Schema{Fields: []row.Field{
 	{Name: "destination", Kind: row.String},
 }}
 
-// day is what the expected file says of one airport and day.
-type day struct{ flights, delayed, total, worst int64 }
+// flightDay is what the expected file says of one airport and day.
+type flightDay struct{ flights, delayed, total, worst int64 }
 
 // The 20,000 flights, read by parallel readers in splits of several sizes, add
 // up to the example's expected result.
@@ -39,7 +39,7 @@ func TestFlights(t *testing.T) {
 	for _, size := range []int64{1000, 64<<10 + 1, 0} {
 		s := newSource(t, Config{Path: flightsPath, Schema: flights, SplitSizeBytes: size})
 		splits := discover(t, s, vfs.OS())
-		got := map[string]day{}
+		got := map[string]flightDay{}
 		rows := 0
 		var mu sync.Mutex
 		var readers sync.WaitGroup
@@ -63,27 +63,27 @@ func TestFlights(t *testing.T) {
 		if rows != 20000 {
 			t.Errorf("split size %d: %d rows", size, rows)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(day{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(flightDay{})); diff != "" {
 			t.Errorf("split size %d: %s", size, diff)
 		}
 	}
 }
 
-func merge(a, b day) day {
+func merge(a, b flightDay) flightDay {
 	if a.flights == 0 {
 		return b
 	}
-	return day{a.flights + b.flights, a.delayed + b.delayed, a.total + b.total, max(a.worst, b.worst)}
+	return flightDay{a.flights + b.flights, a.delayed + b.delayed, a.total + b.total, max(a.worst, b.worst)}
 }
 
 // readDays sums one split.
-func readDays(s *Source, split *messages.Split) (map[string]day, int, error) {
+func readDays(s *Source, split *messages.Split) (map[string]flightDay, int, error) {
 	r, err := s.Open(context.Background(), vfs.OS(), split)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { _ = r.Close() }()
-	days := map[string]day{}
+	days := map[string]flightDay{}
 	rows := 0
 	for {
 		var v row.Row
@@ -97,7 +97,7 @@ func readDays(s *Source, split *messages.Split) (map[string]day, int, error) {
 		rows++
 		at, n := v.Cells[0]>>32, v.Cells[0]&0xffffffff
 		key := fmt.Sprintf("%s %d", v.Text[at:at+n], int64(v.Cells[1])/86400000)
-		d := day{flights: 1, total: int64(v.Cells[2]), worst: int64(v.Cells[2])}
+		d := flightDay{flights: 1, total: int64(v.Cells[2]), worst: int64(v.Cells[2])}
 		if d.total > 15 {
 			d.delayed = 1
 		}
@@ -105,7 +105,7 @@ func readDays(s *Source, split *messages.Split) (map[string]day, int, error) {
 	}
 }
 
-func expectedDays(t *testing.T) map[string]day {
+func expectedDays(t *testing.T) map[string]flightDay {
 	t.Helper()
 	content, err := os.ReadFile("../../examples/flights/expected/daily.csv")
 	if err != nil {
@@ -116,7 +116,7 @@ func expectedDays(t *testing.T) map[string]day {
 		t.Fatal(err)
 	}
 	layout := newTimeLayout("")
-	days := map[string]day{}
+	days := map[string]flightDay{}
 	for _, l := range lines[1:] {
 		ms, ok := layout.parse([]byte(l[1]))
 		var n [4]int64
@@ -127,7 +127,7 @@ func expectedDays(t *testing.T) map[string]day {
 		if !ok {
 			t.Fatalf("unexpected line %q", l)
 		}
-		days[fmt.Sprintf("%s %d", l[0], ms/86400000)] = day{n[0], n[1], n[2], n[3]}
+		days[fmt.Sprintf("%s %d", l[0], ms/86400000)] = flightDay{n[0], n[1], n[2], n[3]}
 	}
 	return days
 }
