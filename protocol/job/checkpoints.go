@@ -2,6 +2,7 @@ package job
 
 import (
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,7 +18,7 @@ const suspendRequest = 1<<64 - 1
 // toCoordinator hands a message to the checkpoint coordinator.
 func (m *Master) toCoordinator(message proto.Message) {
 	if m.coordinator == nil {
-		m.drop(string(message.ProtoReflect().Descriptor().Name()) + " before the start")
+		m.drop(fmt.Sprintf("%s: the job has not started", message.ProtoReflect().Descriptor().Name()))
 		return
 	}
 	m.take(m.coordinator.Step(m.nowMs, message))
@@ -29,7 +30,6 @@ func (m *Master) toCoordinator(message proto.Message) {
 func (m *Master) take(e *protocol.Effects) {
 	var answers []*messages.WorkDone
 	for _, w := range e.Work {
-		m.work++
 		switch t := w.Task.(type) {
 		case *messages.SnapshotOperatorCoordinator:
 			answers = append(answers, m.answerSnapshot(w.Op, t))
@@ -62,7 +62,6 @@ func (m *Master) take(e *protocol.Effects) {
 		m.outcome(outcome)
 	}
 	for _, a := range answers {
-		m.work--
 		m.take(m.coordinator.Step(m.nowMs, a))
 	}
 	switch {
@@ -124,6 +123,11 @@ func (m *Master) outcome(o *messages.CheckpointOutcome) {
 // requestCheckpoint passes a user's request on. A stop-with-savepoint stops the
 // periodic checkpoints first; its failure starts them again.
 func (m *Master) requestCheckpoint(r *messages.RequestCheckpoint) {
+	if m.coordinator == nil {
+		m.send(checkpoint.Requester, &messages.CheckpointOutcome{Job: r.Job, Request: r.Request,
+			Reason: messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING, Cause: "the job has not started"})
+		return
+	}
 	stop := r.Type == messages.CheckpointType_SAVEPOINT_SUSPEND || r.Type == messages.CheckpointType_SAVEPOINT_TERMINATE
 	if stop && m.phase == running {
 		m.stopAsked = true
@@ -132,7 +136,8 @@ func (m *Master) requestCheckpoint(r *messages.RequestCheckpoint) {
 	m.toCoordinator(r)
 }
 
-// setExecutions tells the coordinator how the tasks stand.
+// setExecutions tells the coordinator how the tasks stand; Poll or the next step
+// draws the conclusions.
 func (m *Master) setExecutions() {
 	e := &checkpoint.Executions{Attempt: m.attempt, Plan: m.plan, Tasks: make([]checkpoint.Execution, len(m.tasks))}
 	for i, t := range m.tasks {

@@ -104,7 +104,6 @@ type Master struct {
 	eff    protocol.Effects
 	timers map[string]uint64        // generation of each key
 	asked  map[uint64]proto.Message // own work that is outstanding
-	work   int                      // all work that is outstanding
 	nowMs  int64                    // of the running Step
 	random uint64                   // of the running Step
 
@@ -237,7 +236,9 @@ func (m *Master) Failure() error { return m.failure }
 
 // Done reports that the job has ended, or was taken over, and that no work is
 // outstanding: the shell may stop.
-func (m *Master) Done() bool { return m.phase == over && (m.work == 0 || m.takenOver) }
+func (m *Master) Done() bool {
+	return m.takenOver || m.phase == over && len(m.asked) == 0 && (m.coordinator == nil || m.coordinator.Settled())
+}
 
 // Epoch is the coordinator's epoch, 0 until it has one.
 func (m *Master) Epoch() uint64 { return m.epoch }
@@ -325,7 +326,6 @@ func (m *Master) send(to protocol.Address, message proto.Message) {
 func (m *Master) ask(task proto.Message) uint64 {
 	op := m.ops.Next()
 	m.asked[op] = task
-	m.work++
 	m.eff.Work = append(m.eff.Work, protocol.Work{Op: op, Task: task})
 	return op
 }

@@ -140,7 +140,9 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 		m.unreadable(newest)
 		return
 	}
-	if !m.started {
+	if m.started {
+		m.coordinator.ReportRestore(m.nowMs)
+	} else {
 		for _, r := range reads {
 			m.known(r)
 		}
@@ -153,6 +155,7 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 func (m *Master) known(r *read) {
 	if r.failed != "" {
 		m.event(Unreadable{Checkpoint: r.record.Checkpoint, Failure: r.failed})
+		m.coordinator.Restored(r.record, nil)
 		return
 	}
 	record := r.record

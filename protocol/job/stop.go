@@ -103,8 +103,9 @@ func (m *Master) stop(target messages.JobStatus) {
 	m.stopAsked = false
 	if target == messages.JobStatus_RESTARTING {
 		m.take(m.coordinator.Failover(m.nowMs))
+	} else {
+		m.take(m.coordinator.StopScheduler(m.nowMs))
 	}
-	m.take(m.coordinator.StopScheduler(m.nowMs))
 	for _, e := range m.tasks {
 		if !e.terminal() {
 			m.cancelTask(e)

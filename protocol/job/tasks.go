@@ -59,6 +59,7 @@ func (m *Master) taskIs(e *execution, state messages.TaskState, failure *message
 		m.fail(&TaskFailedError{Task: taskName(e.task), Node: e.node,
 			Failure: &messages.Failure{Message: "it was cancelled, but not by its coordinator"}})
 	default:
+		m.take(m.coordinator.Poll(m.nowMs))
 		m.progress()
 	}
 }

@@ -14,12 +14,10 @@ func (m *Master) workDone(w *messages.WorkDone) {
 			m.drop(fmt.Sprintf("answer %d", w.Op))
 			return
 		}
-		m.work--
 		m.toCoordinator(w)
 		return
 	}
 	delete(m.asked, w.Op)
-	m.work--
 	switch t := task.(type) {
 	case *messages.Propose:
 		m.proposed(t.Command, w)
