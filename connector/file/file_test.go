@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ var abc = &row.Schema{Fields: []row.Field{{Name: "a", Kind: row.String}, {Name: 
 func memory(t testing.TB, path, content string) vfs.FS {
 	t.Helper()
 	fsys := vfs.Mem()
+	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
 	if err := vfs.WriteFile(fsys, path, []byte(content)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// chunkSize is how much a split reader reads from its file at once.
-const chunkSize = 64 << 10
+// chunkSize is how much a split reader reads from its file at once; inside a
+// long record the chunks grow with it, up to maxChunkSize.
+const (
+	chunkSize    = 64 << 10
+	maxChunkSize = 1 << 20
+)
 
 // errChanged says that a file is not the one that was discovered.
 var errChanged = errors.New("file has changed since its splits were discovered; restore the original, or start a new job to read the new one")
@@ -173,7 +177,11 @@ func (f *framer) fill() error {
 		keep = max(f.scan-1, 0) // openQuote looks at the byte before
 	}
 	f.discard(keep)
-	want := min(int64(f.chunk), f.end-f.base-int64(len(f.buf)))
+	chunk := max(f.chunk, min(len(f.buf), maxChunkSize))
+	if f.skipping {
+		chunk = maxChunkSize
+	}
+	want := min(int64(chunk), f.end-f.base-int64(len(f.buf)))
 	at := len(f.buf)
 	if need := at + int(want); need > cap(f.buf) {
 		grown := make([]byte, at, max(need, 2*at))

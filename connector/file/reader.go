@@ -22,7 +22,7 @@ type reader struct {
 	cells   []uint64
 }
 
-// Next reads at most one chunk of the file. Within a record that is longer than
+// Next reads at most one chunk of the file, which is 64 KiB unless a record is longer. Within a record that is longer than
 // a chunk it returns ReadNothing.
 func (r *reader) Next(v *row.Row) (stream.ReadStatus, error) {
 	f := &r.framer

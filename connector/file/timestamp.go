@@ -12,6 +12,8 @@ type timeLayout struct {
 	layout string
 	// elements is the layout in order; empty if it has no short way.
 	elements []timeElement
+	// width is the length of the elements in all.
+	width int
 	// rfc3339 allows a fraction and requires a zone behind the elements.
 	rfc3339 bool
 }
@@ -19,7 +21,7 @@ type timeLayout struct {
 // timeElement is a number of fixed width, or a literal byte.
 type timeElement struct {
 	unit    timeUnit
-	width   int
+	width   uint8
 	literal byte
 }
 
@@ -60,6 +62,7 @@ func newTimeLayout(layout string) *timeLayout {
 		}
 		seen[e.unit] = true
 		elements = append(elements, e)
+		l.width += n
 		rest = rest[n:]
 	}
 	if seen[year] && seen[month] && seen[day] {
@@ -73,12 +76,12 @@ func newTimeLayout(layout string) *timeLayout {
 func nextElement(layout string) (timeElement, int) {
 	for _, n := range numbers {
 		if strings.HasPrefix(layout, n.text) {
-			return timeElement{unit: n.unit, width: len(n.text)}, len(n.text)
+			return timeElement{unit: n.unit, width: uint8(len(n.text))}, len(n.text)
 		}
 	}
 	c := layout[0]
 	if c == 'T' || strings.IndexByte("-/: ", c) >= 0 {
-		return timeElement{literal: c}, 1
+		return timeElement{width: 1, literal: c}, 1
 	}
 	return timeElement{}, 0
 }
@@ -100,31 +103,33 @@ func (l *timeLayout) parse(b []byte) (int64, bool) {
 
 func (l *timeLayout) fast(b []byte) (int64, bool) {
 	var v [units]int
-	v[month], v[day] = 1, 1
-	for i := range l.elements {
-		e := &l.elements[i]
-		if e.unit == literal {
-			if len(b) == 0 || b[0] != e.literal {
-				return 0, false
-			}
-			b = b[1:]
-			continue
-		}
-		if len(b) < e.width {
-			return 0, false
-		}
-		n := 0
-		for _, d := range b[:e.width] {
-			d -= '0'
-			if d > 9 {
-				return 0, false
-			}
-			n = n*10 + int(d)
-		}
-		v[e.unit] = n
-		b = b[e.width:]
+	if len(b) < l.width {
+		return 0, false
 	}
-	if v[month]-1 > 11 || v[month] < 1 || v[day] < 1 || v[day] > daysIn(v[year], v[month]) ||
+	at := 0
+	for _, e := range l.elements {
+		switch e.width {
+		case 1:
+			if b[at] != e.literal {
+				return 0, false
+			}
+		case 2:
+			tens, ones := b[at]-'0', b[at+1]-'0'
+			if tens > 9 || ones > 9 {
+				return 0, false
+			}
+			v[e.unit] = int(tens)*10 + int(ones)
+		default:
+			y, ok := parseInt(b[at : at+4])
+			if !ok || b[at] == '-' || b[at] == '+' {
+				return 0, false
+			}
+			v[e.unit] = int(y)
+		}
+		at += int(e.width)
+	}
+	b = b[at:]
+	if v[month] < 1 || v[month] > 12 || v[day] < 1 || v[day] > daysIn(v[year], v[month]) ||
 		v[hour] > 23 || v[minute] > 59 || v[second] > 59 {
 		return 0, false
 	}
@@ -169,14 +174,7 @@ func daysSince1970(year, month, day int) int64 {
 		year--
 		month += 12
 	}
-	// 719468 days lie between 0000-03-01 and 1970-01-01.
-	return int64(365*year+floorDiv(year, 4)-floorDiv(year, 100)+floorDiv(year, 400)+(153*(month-3)+2)/5+day-1) - 719468
-}
-
-// floorDiv divides, rounding down: the year before year 0 is -1.
-func floorDiv(a, b int) int {
-	if a < 0 {
-		return -1
-	}
-	return a / b
+	year += 400 // the year before year 0 would be negative
+	// Between 400 years before 0000-03-01 and 1970-01-01 lie 865565 days.
+	return int64(365*year+year/4-year/100+year/400+(153*(month-3)+2)/5+day-1) - 865565
 }
