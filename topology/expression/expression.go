@@ -50,12 +50,7 @@ func Compile(source string, schema *row.Schema) (*Expr, error) {
 	c := &compiler{schema: schema}
 	v, err := c.compile(tree.Node)
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
-			bound := (&file.Error{Location: file.Location{From: e.Column}}).Bind(tree.Source)
-			e.Line, e.Column = bound.Line, bound.Column
-		}
-		return nil, err
+		return nil, c.bound(err, tree.Source)
 	}
 	return &Expr{Source: source, Kind: v.kind, Field: v.field, v: v}, nil
 }
@@ -70,9 +65,10 @@ func CompileCondition(source string, schema *row.Schema) (*Expr, error) {
 }
 
 // configOf describes the fields and functions to the checker.
-func configOf(schema *row.Schema) *conf.Config {
+func configOf(schema *row.Schema, more ...expr.Option) *conf.Config {
 	config := conf.CreateNew()
 	options := append([]expr.Option{expr.Env(environment(schema)), expr.DisableAllBuiltins()}, declarations()...)
+	options = append(options, more...)
 	for _, option := range options {
 		option(config)
 	}

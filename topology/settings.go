@@ -1,0 +1,90 @@
+package topology
+
+import (
+	"cutwater/messages"
+)
+
+// settings reads everything of a job but its operators.
+func (d *decoder) settings(top *block) *messages.JobSettings {
+	c := top.value("checkpointing").block
+	checkpointing := &messages.CheckpointConfig{
+		IntervalMs:           c.value("interval").int,
+		AtLeastOnce:          c.value("mode").text == "at-least-once",
+		TimeoutMs:            c.value("timeout").int,
+		MinPauseMs:           c.value("min-pause").int,
+		MaxConcurrent:        uint32(c.value("max-concurrent").int),
+		TolerableFailures:    uint32(c.value("tolerable-failures").int),
+		Unaligned:            c.value("unaligned").bool,
+		AlignedTimeoutMs:     c.value("aligned-timeout").int,
+		Retention:            retentions[c.value("retention").text],
+		NumRetained:          uint32(c.value("num-retained").int),
+		Storage:              c.value("storage").text,
+		Dir:                  c.value("dir").text,
+		SavepointDir:         c.value("savepoint-dir").text,
+		InlineThresholdBytes: uint64(c.value("inline-threshold").int),
+		Incremental:          c.value("incremental").bool,
+		AfterTasksFinish:     c.value("after-tasks-finish").bool,
+	}
+	if checkpointing.Unaligned && checkpointing.AtLeastOnce {
+		d.add(ruleSettings, c.at("unaligned"), "unaligned checkpoints need mode exactly-once; remove one of the two keys")
+	}
+	if checkpointing.Unaligned && checkpointing.MaxConcurrent > 1 {
+		d.add(ruleSettings, c.at("unaligned"), "unaligned checkpoints need max-concurrent 1; remove one of the two keys")
+	}
+	return &messages.JobSettings{
+		Checkpointing:   checkpointing,
+		Restart:         d.restart(top.value("restart").block),
+		Backend:         top.value("state").block.value("backend").text,
+		BufferTimeoutMs: top.value("buffer-timeout").int,
+	}
+}
+
+var retentions = map[string]messages.Retention{
+	"never":           messages.Retention_RETAIN_NEVER,
+	"on-failure":      messages.Retention_RETAIN_ON_FAILURE,
+	"on-cancellation": messages.Retention_RETAIN_ON_CANCELLATION,
+}
+
+// strategyKeys are the keys that each restart strategy uses.
+var strategyKeys = map[string][]string{
+	"exponential-delay": {"initial-backoff", "max-backoff", "backoff-multiplier", "jitter", "reset-after"},
+	"fixed-delay":       {"attempts", "delay"},
+	"failure-rate":      {"max-failures", "interval", "delay"},
+	"none":              nil,
+}
+
+// restart sets the keys of the chosen strategy only.
+func (d *decoder) restart(b *block) *messages.RestartConfig {
+	switch b.value("strategy").text {
+	case "none":
+		return &messages.RestartConfig{Kind: messages.RestartKind_NO_RESTART}
+	case "fixed-delay":
+		return &messages.RestartConfig{
+			Kind:     messages.RestartKind_FIXED_DELAY,
+			Attempts: uint32(b.value("attempts").int),
+			DelayMs:  b.value("delay").int,
+		}
+	case "failure-rate":
+		return &messages.RestartConfig{
+			Kind:        messages.RestartKind_FAILURE_RATE,
+			MaxFailures: uint32(b.value("max-failures").int),
+			IntervalMs:  b.value("interval").int,
+			DelayMs:     b.value("delay").int,
+		}
+	}
+	c := &messages.RestartConfig{
+		Kind:              messages.RestartKind_EXPONENTIAL_DELAY,
+		InitialBackoffMs:  b.value("initial-backoff").int,
+		MaxBackoffMs:      b.value("max-backoff").int,
+		BackoffMultiplier: b.value("backoff-multiplier").float,
+		Jitter:            b.value("jitter").float,
+		ResetAfterMs:      b.value("reset-after").int,
+	}
+	if c.MaxBackoffMs < c.InitialBackoffMs {
+		d.add(ruleSettings, b.at("max-backoff"), "max-backoff is shorter than initial-backoff (%d ms < %d ms); raise it", c.MaxBackoffMs, c.InitialBackoffMs)
+	}
+	if c.Jitter >= 1 {
+		d.add(ruleValue, b.at("jitter"), "jitter must be below 1: a wait could otherwise be negative")
+	}
+	return c
+}
