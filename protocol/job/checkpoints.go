@@ -39,10 +39,10 @@ func (m *Master) take(e *protocol.Effects) {
 		}
 		m.eff.Work = append(m.eff.Work, w)
 	}
-	var outcome *messages.CheckpointOutcome
+	var outcomes []*messages.CheckpointOutcome
 	for _, s := range e.Send {
 		if o, ok := s.Message.(*messages.CheckpointOutcome); ok {
-			outcome = o
+			outcomes = append(outcomes, o)
 			if o.Request == suspendRequest {
 				continue
 			}
@@ -58,8 +58,8 @@ func (m *Master) take(e *protocol.Effects) {
 	for i := first; i < first+len(e.Events); i++ {
 		m.checkpointEvent(m.eff.Events[i])
 	}
-	if outcome != nil {
-		m.outcome(outcome)
+	for _, o := range outcomes {
+		m.outcome(o)
 	}
 	for _, a := range answers {
 		m.take(m.coordinator.Step(m.nowMs, a))
@@ -112,7 +112,7 @@ func (m *Master) outcome(o *messages.CheckpointOutcome) {
 	case o.Request == suspendRequest && m.phase == suspending:
 		// Without the last checkpoint the newest one before it serves.
 		m.stop(messages.JobStatus_SUSPENDED)
-	case m.stopAsked && failed:
+	case m.stopAsked && o.Request == m.stopRequest && failed:
 		m.stopAsked = false
 		if m.phase == running {
 			m.take(m.coordinator.StartScheduler(m.nowMs, m.random))
@@ -130,7 +130,7 @@ func (m *Master) requestCheckpoint(r *messages.RequestCheckpoint) {
 	}
 	stop := r.Type == messages.CheckpointType_SAVEPOINT_SUSPEND || r.Type == messages.CheckpointType_SAVEPOINT_TERMINATE
 	if stop && m.phase == running {
-		m.stopAsked = true
+		m.stopAsked, m.stopRequest = true, r.Request
 		m.take(m.coordinator.StopScheduler(m.nowMs))
 	}
 	m.toCoordinator(r)

@@ -165,9 +165,20 @@ func (w *wiring) offset(e *messages.PlanEdge, end func(*messages.PlanEdge) (stri
 	return offset
 }
 
+// attemptNumber numbers the n-th attempt of an epoch so that no two attempts of a
+// job share a number, whoever deployed them: the names of tasks and the messages
+// on data channels carry the attempt, but not the epoch. It reads as the epoch,
+// then six digits of n. The numbers repeat after 4000 epochs, or a million
+// attempts in one; what they named is gone by then.
+func attemptNumber(epoch uint64, n uint32) uint32 {
+	const perEpoch, epochs = 1_000_000, 4000
+	return uint32(epoch%epochs)*perEpoch + n%perEpoch
+}
+
 // deploy starts the next attempt with the assigned state.
 func (m *Master) deploy() {
-	m.attempt++
+	m.attempts++
+	m.attempt = attemptNumber(m.epoch, m.attempts)
 	m.started = true
 	m.phase, m.sinceMs = deploying, m.nowMs
 	m.tasks, m.endOfData, m.finalDue = nil, false, false

@@ -125,8 +125,9 @@ type Master struct {
 	initial     uint64                  // the id of the checkpoint there
 	restarts    *Restarts
 
-	started    bool // an attempt was deployed
-	attempt    uint32
+	started    bool   // an attempt was deployed
+	attempts   uint32 // deployments under this epoch
+	attempt    uint32 // the number of the last one, in fences and names
 	plan       *messages.ExecutionPlan
 	assignment *restore.Assignment // until it is deployed
 	sources    []*source
@@ -135,7 +136,9 @@ type Master struct {
 	endOfData  bool // all tasks have reported it
 	finalDue   bool // the final checkpoint must be repeated
 	finalTicks int
-	stopAsked  bool // a stop-with-savepoint is under way
+	// stopAsked: the stop-with-savepoint of this request is under way.
+	stopAsked   bool
+	stopRequest uint64
 }
 
 // NewMaster returns the Master of a job. The error is everything that is wrong
@@ -246,8 +249,12 @@ func (m *Master) Epoch() uint64 { return m.epoch }
 // Incarnation is the job's incarnation, 0 until it is known.
 func (m *Master) Incarnation() uint64 { return m.incarnation }
 
-// Attempt numbers the current deployment of the tasks, 0 before the first.
+// Attempt is the number of the current deployment of the tasks, unique within
+// the job; 0 before the first.
 func (m *Master) Attempt() uint32 { return m.attempt }
+
+// Restarts counts the deployments after the first under this coordinator.
+func (m *Master) Restarts() int { return max(0, int(m.attempts)-1) }
 
 // Plan is what is or was last deployed. The caller does not change it.
 func (m *Master) Plan() *messages.ExecutionPlan { return m.plan }
@@ -303,7 +310,7 @@ func (m *Master) fence() *messages.Fence {
 
 // current reports whether a message belongs to the current attempt.
 func (m *Master) current(f *messages.Fence) bool {
-	return f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt && m.attempt > 0
+	return m.attempts > 0 && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt
 }
 
 // past reports whether a message belongs to an attempt that is over.

@@ -95,7 +95,7 @@ func (r *Restarts) Failed(nowMs int64, random uint64) (delayMs int64, giveUp str
 	case messages.RestartKind_FIXED_DELAY:
 		r.failures++
 		if r.failures > c.Attempts {
-			return 0, fmt.Sprintf("the restart strategy fixed-delay gave up after %d restarts", c.Attempts)
+			return 0, fmt.Sprintf("the restart strategy fixed-delay gave up: its attempts (%d) are used up", c.Attempts)
 		}
 		return c.DelayMs, ""
 	case messages.RestartKind_FAILURE_RATE:
@@ -120,7 +120,7 @@ func (r *Restarts) exponential(nowMs int64, random uint64) (delayMs int64, giveU
 	}
 	r.failures++
 	if c.Attempts > 0 && r.failures > c.Attempts {
-		return 0, fmt.Sprintf("the restart strategy exponential-delay gave up after %d restarts", c.Attempts)
+		return 0, fmt.Sprintf("the restart strategy exponential-delay gave up: its attempts (%d) are used up", c.Attempts)
 	}
 	delay := r.backoff
 	if delay == 0 {

@@ -156,6 +156,34 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(&messages.SuspendJob{Job: testJob})
 	case "advance": // time passes; timers that are due fire
 		w.advance(d.Int("ms", 0))
+	case "beat-for": // time passes while every task manager is heard
+		for end := w.nowMs + d.Int("ms", 0); w.nowMs < end; {
+			byNode := map[string]*messages.Heartbeat{}
+			for _, e := range w.master.tasks {
+				if byNode[e.node] == nil {
+					byNode[e.node] = &messages.Heartbeat{Node: e.node, Fence: w.master.fence()}
+				}
+				byNode[e.node].Tasks = append(byNode[e.node].Tasks, e.task)
+			}
+			for _, n := range w.nodes {
+				if byNode[n.Name] != nil {
+					w.step(byNode[n.Name])
+				}
+			}
+			before := w.out.Len()
+			w.advance(1000)
+			if tick := w.out.String()[before:]; strings.Count(tick, "\n") <= 3 { // the heartbeat of a quiet second
+				kept := w.out.String()[:before]
+				w.out.Reset()
+				w.out.WriteString(kept)
+			}
+		}
+	case "forget": // takes a checkpoint off the record
+		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_ForgetCheckpoints{ForgetCheckpoints: &messages.ForgetCheckpoints{
+			Job: testJob, Epoch: w.store.Job(testJob).Epoch, Checkpoints: []uint64{uint64(d.Int("checkpoint", 0))}}}})
+	case "move": // moves a checkpoint's directory
+		w.files[d.Arg("to", "")] = w.files[d.Arg("from", "")]
+		delete(w.files, d.Arg("from", ""))
 	case "status":
 		fmt.Fprintf(&w.out, "%s done=%v\n", w.master, w.master.Done())
 		if err := w.master.Failure(); err != nil {
@@ -432,9 +460,12 @@ func brief(m proto.Message) string {
 	case *messages.Deploy:
 		return briefDeploy(t)
 	case *messages.Propose:
-		return "Propose " + strings.TrimPrefix(describe.Text(t.Command), "MetadataCommand")
+		return "Propose " + withoutJob(strings.TrimPrefix(describe.Text(t.Command), "MetadataCommand"))
 	}
-	text := describe.Text(m)
+	return withoutJob(describe.Text(m))
+}
+
+func withoutJob(text string) string {
 	return strings.NewReplacer("/"+testJob, "", "job:"+testJob+" ", "", "job:"+testJob, "").Replace(text)
 }
 

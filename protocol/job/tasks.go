@@ -146,7 +146,6 @@ func (m *Master) tick() {
 		return
 	}
 	m.arm(tickTimer, tickMs)
-	m.lostNodes()
 	var nodes, late []string
 	for _, e := range m.tasks {
 		if e.terminal() {
@@ -175,6 +174,7 @@ func (m *Master) tick() {
 	if m.phase == deploying && m.nowMs-m.sinceMs >= m.config.DeployTimeoutMs {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
+	m.lostNodes()
 	if m.endOfData && m.phase == running {
 		m.finalTicks++
 		if m.finalDue || m.finalTicks >= finalRepeatTicks {
