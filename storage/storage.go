@@ -7,6 +7,11 @@
 //	<dir>/<job>/chk-<id>/<state files> exclusive to the checkpoint
 //	<dir>/<job>/shared/<state files>   owned by the shared-state registry
 //
+// A savepoint stands in a directory of its own below the target that the user
+// gave, with all its files beside its `_metadata`, and can be moved:
+//
+//	<target>/savepoint-<first 8 of the job>-<id>/
+//
 // State file names carry the epoch and the attempt of their writer, so that a
 // fenced writer can never overwrite a live one's file.
 package storage
@@ -21,12 +26,12 @@ import (
 // Store is where one job's checkpoints are kept. Implementations are safe for
 // concurrent use; every method blocks and must be called on the Executor only.
 type Store interface {
-	// Prepare makes the directories of a checkpoint, or of a savepoint in
-	// target (not empty).
+	// Prepare makes the directories of a checkpoint, or of a savepoint below
+	// target (not empty, absolute).
 	Prepare(ctx context.Context, checkpoint uint64, target string) error
 	// Write stores one state file: small content comes back inline, larger
 	// content as a durable file (written, fsynced, its directory fsynced).
-	// A failed Write leaves no file.
+	// A failed Write leaves no file. Errors: ErrTooLarge.
 	Write(ctx context.Context, w StateFile, content func(io.Writer) error) (*messages.StateHandle, error)
 	// Open reads a handle and verifies its size and hash while reading: the
 	// error comes at the end of the read at the latest. Errors: ErrMissing,
@@ -35,7 +40,8 @@ type Store interface {
 	// Verify reads the handle whole and checks size and hash.
 	Verify(ctx context.Context, h *messages.StateHandle) error
 	// Publish writes and links the checkpoint's `_metadata`: after it returns,
-	// the checkpoint is durable. Publishing the same bytes again succeeds.
+	// the checkpoint is durable. Publishing the same again succeeds; other content
+	// under the same name is ErrPublished, and nothing is overwritten.
 	Publish(ctx context.Context, m *messages.CheckpointMetadata, target string) (*messages.MetadataWritten, error)
 	// Load reads the `_metadata` of a recorded checkpoint and checks that it is
 	// that checkpoint's of that job. Errors: ErrMissing, ErrCorrupt, ErrForeign,
@@ -64,6 +70,6 @@ type StateFile struct {
 	Kind string
 	// Scope decides between the checkpoint's directory and the shared one.
 	Scope messages.SegmentScope
-	// Target is a savepoint's directory, or empty.
+	// Target is where the user wants a savepoint, or empty.
 	Target string
 }

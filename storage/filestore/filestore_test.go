@@ -72,7 +72,24 @@ func TestLayout(t *testing.T) {
 // name is whole even if nobody was told.
 func TestBugLog_K04_CrashAtEveryOperation(t *testing.T) {
 	run := func(fsys vfs.FS) (*messages.CompletedCheckpoint, error) {
-		m, written, err := storagetest.Checkpoint(t.Context(), open(fsys, storagetest.Job, 3), 7, "", 10, 5000, 150_000)
+		s := open(fsys, storagetest.Job, 3)
+		if err := s.Prepare(t.Context(), 7, ""); err != nil {
+			return nil, err
+		}
+		var handles []*messages.StateHandle
+		for i, size := range []int{10, 5000, 150_000} {
+			for _, scope := range []messages.SegmentScope{messages.SegmentScope_EXCLUSIVE, messages.SegmentScope_SHARED} {
+				w := storagetest.File(7, uint32(i), "keyed", "")
+				w.Scope = scope
+				h, err := s.Write(t.Context(), w, storagetest.Content(size, byte(i)))
+				if err != nil {
+					return nil, err
+				}
+				handles = append(handles, h)
+			}
+		}
+		m := storagetest.Metadata(7, false, handles...)
+		written, err := s.Publish(t.Context(), m, "")
 		if err != nil {
 			return nil, err
 		}
