@@ -29,7 +29,7 @@ func (c *Coordinator) acknowledge(m *messages.AcknowledgeCheckpoint) {
 		p.stats.report(task, c.nowMs, m.Metrics)
 		if path := c.goneFile(p, m.Snapshot); path != "" {
 			c.abort(p, messages.FailureReason_TASK_CHECKPOINT_FAILURE, fmt.Sprintf(
-				"task %s built on %s, which was deleted: it missed the completion of a later checkpoint", taskName(m.Task), path), true)
+				"task %s built on %s, which no retained checkpoint owns; it may have missed a completion", taskName(m.Task), path), true)
 			return
 		}
 		c.finalizeIfAcknowledged(p)

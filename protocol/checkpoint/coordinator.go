@@ -205,11 +205,12 @@ func (c *Coordinator) stop(reason messages.FailureReason) {
 func (c *Coordinator) Restored(r *messages.CompletedCheckpoint, m *messages.CheckpointMetadata) {
 	c.stats.restored(r, 0)
 	entry := &completedCheckpoint{record: r}
-	c.forceFull = !entry.discardable()
 	c.newest = max(c.newest, r.Checkpoint)
 	if c.store.find(r.Checkpoint) != nil {
 		return
 	}
+	c.store.add(entry)
+	c.forceFull = !c.store.latest().discardable()
 	switch {
 	case !entry.discardable():
 	case entry.ownDirectory():
@@ -218,7 +219,6 @@ func (c *Coordinator) Restored(r *messages.CompletedCheckpoint, m *messages.Chec
 		entry.shared = filesOf(statesOf(m), anySegment)
 	}
 	c.registry.register(entry.shared)
-	c.store.add(entry)
 }
 
 // ReportRestore enters into the statistics that the job restored from Latest

@@ -32,8 +32,12 @@ func (e *IntolerableError) Error() string {
 		return fmt.Sprintf("checkpoint: stop-with-savepoint %d failed (%s): the job restarts from its last completed checkpoint; try the stop again",
 			e.Checkpoint, because(e.Reason, e.Cause))
 	}
-	return fmt.Sprintf("checkpoint: checkpoint %d failed (%s) and more than %d failures in a row are not tolerated: the job restarts from its last completed checkpoint; raise tolerable-failures to allow more",
-		e.Checkpoint, because(e.Reason, e.Cause), e.Tolerable)
+	which := "a new checkpoint"
+	if e.Checkpoint != 0 {
+		which = fmt.Sprintf("checkpoint %d", e.Checkpoint)
+	}
+	return fmt.Sprintf("checkpoint: %s failed (%s) and more than %d failures in a row are not tolerated: the job restarts from its last completed checkpoint; raise tolerable-failures to allow more",
+		which, because(e.Reason, e.Cause), e.Tolerable)
 }
 
 func because(reason messages.FailureReason, cause string) string {

@@ -55,7 +55,8 @@ type armed struct {
 //	config KEY=VALUE..        before the first other directive
 //	tasks [attempt=N]         body: `vertex parallelism [operator..]`, `from -> to hash|forward`
 //	task NAME=STATE..         states: running, finished, failed, deploying
-//	start|stop|failover|final|poll|tick|advance MS|fire KEY [generation=N]
+//	start|stop|failover|final|poll|tick|fire KEY [generation=N]
+//	advance MS: the clock moves and timers fire; wait MS: it only moves
 //	shutdown STATUS           request N TYPE [target=..] [job=..]
 //	ack TASK|all ID ..        decline TASK ID [reason=..] [cause=..]
 //	answer OP ..              run: answer everything well until nothing is asked
@@ -108,6 +109,9 @@ func (w *world) step(d *script.Directive) (string, error) {
 		return w.fire("checkpoint/periodic", 0)
 	case "fire":
 		return w.fire(word(0), uint64(d.Int("generation", 0)))
+	case "wait":
+		w.nowMs += number(word(0))
+		return "", nil
 	case "advance":
 		return w.advance(number(word(0)))
 	case "request":

@@ -120,15 +120,15 @@ func (c *Coordinator) idAllocated(t *trigger, m *messages.WorkDone) {
 		c.failEarly(t.request, messages.FailureReason_TRIGGER_CHECKPOINT_FAILURE, failure)
 		return
 	}
+	id := m.GetMetadata().Checkpoint
+	protocol.Assert(id > c.newest, "the checkpoint id %d was allocated after %d", id, c.newest)
+	c.newest = id
 	plan, err := calculatePlan(c.executions, c.settings.AfterTasksFinish)
 	if err != nil {
 		c.endTrigger()
 		c.failEarly(t.request, messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING, err.Error())
 		return
 	}
-	id := m.GetMetadata().Checkpoint
-	protocol.Assert(id > c.newest, "the checkpoint id %d was allocated after %d", id, c.newest)
-	c.newest = id
 	p := newPending(id, c.nowMs, t.request, plan)
 	if isSavepoint(p.kind) {
 		p.target = savepointDirectory(t.request.target, c.config.Job, id)
