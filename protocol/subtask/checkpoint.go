@@ -32,7 +32,10 @@ func (s *snapshot) checkpoint() uint64 { return s.trigger.Checkpoint }
 func (s *Subtask) CheckpointState(nowMs int64, t *barrier.Trigger) *Actions {
 	s.begin()
 	switch {
+	case t.Checkpoint <= s.last:
+		// Out of order, or repeated: it was answered or given up.
 	case s.phase == Closed:
+		s.see(t.Checkpoint)
 		s.decline(t.Checkpoint, messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING, "the task is closed")
 	case !s.takesCheckpoints():
 		reason := messages.FailureReason_CHECKPOINT_DECLINED_TASK_NOT_READY
@@ -55,10 +58,10 @@ func (s *Subtask) CheckpointState(nowMs int64, t *barrier.Trigger) *Actions {
 
 // take starts the checkpoint, if it is newer and was not aborted.
 func (s *Subtask) take(nowMs int64, t *barrier.Trigger) {
-	newer, aborted := s.see(t.Checkpoint)
-	if !newer {
-		return
+	if t.Checkpoint <= s.last {
+		return // a trigger that was deferred twice
 	}
+	aborted := s.see(t.Checkpoint)
 	if err := s.ending.meet(t); err != nil {
 		s.fail(err)
 		return

@@ -124,8 +124,7 @@ func (s *Subtask) mayFinish() bool {
 
 // mustStopFirst reports that the trigger has to wait for the source's end of data.
 func (e *ending) mustStopFirst(s *Subtask, t *barrier.Trigger) bool {
-	return s.Source && s.phase == Running && t.Checkpoint > s.last &&
-		(len(e.deferred) > 0 || stops(t.Options))
+	return s.Source && s.phase == Running && (len(e.deferred) > 0 || stops(t.Options))
 }
 
 // meet takes notice of a savepoint that stops the job; there is one at a time.

@@ -165,16 +165,12 @@ func (s *Subtask) operatorsRun() bool {
 	return !s.DeployedFinished && (s.takesCheckpoints() || s.phase == Finishing)
 }
 
-// see moves last up and reports whether the checkpoint is newer and whether it
-// was aborted before.
-func (s *Subtask) see(checkpoint uint64) (newer, aborted bool) {
-	if checkpoint <= s.last {
-		return false, false
-	}
+// see moves last up and reports whether the checkpoint was aborted before.
+func (s *Subtask) see(checkpoint uint64) (aborted bool) {
 	aborted = s.aborted.has(checkpoint)
-	s.last = checkpoint
+	s.last = max(s.last, checkpoint)
 	s.aborted.forgetUpTo(checkpoint)
-	return true, aborted
+	return aborted
 }
 
 func (s *Subtask) decline(checkpoint uint64, reason messages.FailureReason, cause string) {
