@@ -9,7 +9,7 @@
 //
 // What it guarantees, whatever the order in which coordinators speak:
 //
-//   - epochs grow by one with every StartEpoch, and a command of a coordinator
+//   - epochs grow with every StartEpoch and every new incarnation, and a command of a coordinator
 //     whose epoch is not the newest changes nothing (STALE_EPOCH): of two
 //     coordinators at most one can complete checkpoints;
 //   - checkpoint ids never go back, not even over incarnations;

@@ -44,8 +44,10 @@ func (m *Machine) registerJob(c *messages.RegisterJob) *messages.MetadataResult 
 	switch {
 	case c.NewIncarnation:
 		// The old incarnation's checkpoints stay where they are, but this one
-		// starts from what it was told to. Ids and epochs go on growing.
+		// starts from what it was told to. Ids go on growing; the epoch is raised,
+		// so that a coordinator of the old incarnation can do nothing any more.
 		r.Incarnation++
+		r.Epoch++
 		r.RestoredFrom = c.RestoredFrom
 		r.Completed = nil
 		r.LastCompleted = 0

@@ -108,10 +108,10 @@ func (m *Machine) current(job string, epoch uint64) (*messages.JobRecord, *messa
 	if r == nil {
 		return nil, unknownJob(job)
 	}
-	if epoch != r.Epoch {
+	if epoch != r.Epoch || epoch == 0 {
 		return nil, &messages.MetadataResult{
 			Outcome:     messages.MetadataOutcome_STALE_EPOCH,
-			Failure:     fmt.Sprintf("epoch %d of job %s is over: the coordinator of epoch %d has taken over", epoch, job, r.Epoch),
+			Failure:     fmt.Sprintf("job %s is in epoch %d, not %d: another coordinator has it", job, r.Epoch, epoch),
 			Epoch:       r.Epoch,
 			Incarnation: r.Incarnation,
 		}
