@@ -990,7 +990,10 @@ type Split struct {
 	MaxTimestampMs  int64 `protobuf:"varint,7,opt,name=max_timestamp_ms,json=maxTimestampMs,proto3" json:"max_timestamp_ms,omitempty"`
 	HasMaxTimestamp bool  `protobuf:"varint,8,opt,name=has_max_timestamp,json=hasMaxTimestamp,proto3" json:"has_max_timestamp,omitempty"`
 	// Size in bytes for progress, 0 if unknown.
-	SizeBytes     uint64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	SizeBytes uint64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// The source has splits of other groups too, whose timestamps may be lower:
+	// a reader holds its watermark until no more splits can come.
+	Unordered     bool `protobuf:"varint,10,opt,name=unordered,proto3" json:"unordered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,6 +1089,13 @@ func (x *Split) GetSizeBytes() uint64 {
 		return x.SizeBytes
 	}
 	return 0
+}
+
+func (x *Split) GetUnordered() bool {
+	if x != nil {
+		return x.Unordered
+	}
+	return false
 }
 
 // SplitAssignment answers SplitRequest: a split, or none for ever.
@@ -1399,7 +1409,7 @@ const file_task_proto_rawDesc = "" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x04R\x06number\"\x95\x02\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\"\xb3\x02\n" +
 	"\x05Split\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x18\n" +
@@ -1410,7 +1420,9 @@ const file_task_proto_rawDesc = "" +
 	"\x10max_timestamp_ms\x18\a \x01(\x03R\x0emaxTimestampMs\x12*\n" +
 	"\x11has_max_timestamp\x18\b \x01(\bR\x0fhasMaxTimestamp\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\t \x01(\x04R\tsizeBytes\"\xaf\x02\n" +
+	"size_bytes\x18\t \x01(\x04R\tsizeBytes\x12\x1c\n" +
+	"\tunordered\x18\n" +
+	" \x01(\bR\tunordered\"\xaf\x02\n" +
 	"\x0fSplitAssignment\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +

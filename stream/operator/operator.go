@@ -124,10 +124,15 @@ type Yield struct {
 	Full bool
 	// Budget is how many more records this turn may handle.
 	Budget int
+	// Held counts the operators that cannot take records until their asynchronous
+	// work has an answer, such as a sink whose flush is behind: for the task it is
+	// like a full output, looked at again after each Async answer and At. Barriers
+	// do not wait for it.
+	Held int
 }
 
 // Now reports whether to stop before the next record.
-func (y *Yield) Now() bool { return y.Full || y.Budget <= 0 || y.Control.Load() != 0 }
+func (y *Yield) Now() bool { return y.Full || y.Held > 0 || y.Budget <= 0 || y.Control.Load() != 0 }
 
 // Context is what an operator may use while it runs. Fields are set by the task.
 type Context struct {
@@ -157,6 +162,12 @@ type Context struct {
 	Random func() uint64
 	// Async runs work on the Executor and then done in the task.
 	Async func(work func(context.Context) error, done func(error))
+	// At runs f in the task at this time (Unix time in ms) or soon after, for
+	// processing-time timers and retries.
+	At func(unixMs int64, f func())
+	// Fail fails the task, for errors that come up outside a call of the task,
+	// such as those of asynchronous work.
+	Fail func(error)
 	// WakeAt calls the source's Poll at this time, or sooner; one per task.
 	WakeAt func(unixMs int64)
 	// RequestSplit asks for the next split; the answer comes by AddSplit.

@@ -1,0 +1,106 @@
+package stream
+
+import (
+	"fmt"
+	"time"
+
+	"cutwater/codec"
+	"cutwater/messages"
+)
+
+// MalformedPolicy says what happens to a record that a source could not read.
+type MalformedPolicy uint8
+
+const (
+	// Fail fails the task with the record's position: the default.
+	Fail MalformedPolicy = iota
+	// Skip leaves the record out; it is counted and reported as an event.
+	Skip
+	// SideOutput sends a MalformedRecord to the side output Malformed.
+	SideOutput
+)
+
+// EventTime makes f the event time of the source's records, in Unix ms, and
+// turns watermarks on: they trail the largest timestamp of each split by
+// maxOutOfOrderness. Without it records have NoTimestamp, and event-time windows
+// cannot be used. A record for which f returns NoTimestamp is malformed.
+func EventTime[T any](f func(v T) int64, maxOutOfOrderness time.Duration) Option {
+	return func(o *options) {
+		o.eventTime, o.outOfOrderMs = f, maxOutOfOrderness.Milliseconds()
+		o.special = append(o.special, "EventTime")
+	}
+}
+
+// Rate limits the source to so many records per second for the whole job; each
+// subtask gets an equal share.
+func Rate(recordsPerSecond float64) Option {
+	return func(o *options) { o.rate, o.special = recordsPerSecond, append(o.special, "Rate") }
+}
+
+// OnMalformed sets what happens to records that the source cannot read.
+func OnMalformed(p MalformedPolicy) Option {
+	return func(o *options) { o.malformed, o.special = p, append(o.special, "OnMalformed") }
+}
+
+// From reads a source. Its options are EventTime, Rate and OnMalformed beside
+// those that every operator has.
+func From[T any](t *Topology, uid string, src Source[T], opts ...Option) Stream[T] {
+	n := t.declare("source", uid, opts)
+	t.takes(n, "EventTime", "Rate", "OnMalformed")
+	n.source, n.bounded = src, src.Bounded()
+	c := sourceConfig[T]{source: src, outOfOrderMs: n.options.outOfOrderMs, rate: n.options.rate, malformed: n.options.malformed}
+	if n.options.eventTime != nil {
+		f, ok := n.options.eventTime.(func(T) int64)
+		if !ok {
+			var zero T
+			t.failf(n, "EventTime takes a %T, but the source reads %T", n.options.eventTime, zero)
+		}
+		c.eventTime = f
+	}
+	if n.options.rate < 0 {
+		t.failf(n, "a rate of %v records per second is negative", n.options.rate)
+	}
+	if n.options.outOfOrderMs < 0 {
+		t.failf(n, "a maximum out-of-orderness of %d ms is negative", n.options.outOfOrderMs)
+	}
+	malformed := codec.Must(codec.Struct[MalformedRecord]())
+	if n.options.malformed == SideOutput {
+		n.sides = append(n.sides, side{"malformed", malformed})
+	}
+	result := output(t, n, src.Codec())
+	n.build = func(c1 *chain, n *node) (*instance, error) {
+		out, err := emitter(c1, n, "", result.codec)
+		if err != nil {
+			return nil, err
+		}
+		bad, err := emitter(c1, n, "malformed", malformed)
+		if err != nil {
+			return nil, err
+		}
+		s := newSourceOperator(newBase(c1, n), c, out, bad)
+		return &instance{operator: s, source: s}, nil
+	}
+	return result
+}
+
+// record turns an error into what the side output carries.
+func (e *MalformedError) record() MalformedRecord {
+	return MalformedRecord{Where: e.Where, Offset: e.Offset, Line: e.Line, Problem: e.Problem, Raw: e.Raw}
+}
+
+// markGroups notes in each split whether its source has splits of other groups.
+func markGroups(d *messages.SplitsDiscovered, uid string) error {
+	seen := make(map[string]bool, len(d.Splits))
+	several := false
+	for _, s := range d.Splits {
+		if s.Id == "" || seen[s.Id] {
+			return fmt.Errorf("stream: source %q lists the split id %q twice or without a name; ids must be unique", uid, s.Id)
+		}
+		seen[s.Id] = true
+		several = several || s.Group != d.Splits[0].Group
+	}
+	for _, s := range d.Splits {
+		s.Unordered = several
+	}
+	return nil
+}
