@@ -227,6 +227,14 @@ func (f *framer) lineOf(i int) int64 {
 
 var lineFeed = []byte{'\n'}
 
+// start is the offset at which the next record starts.
+func (f *framer) start() int64 {
+	if f.skipping {
+		return f.skipStart
+	}
+	return f.offset(f.head)
+}
+
 // position is the offset and the line at which the next record starts.
 func (f *framer) position() (offset, line int64) {
 	if f.skipping {

@@ -82,8 +82,7 @@ func (r *reader) Position() []byte { return encodePosition(r.framer.position()) 
 
 // BytesRead is how far into the split the next record lies.
 func (r *reader) BytesRead() uint64 {
-	offset, _ := r.framer.position()
-	return uint64(offset - r.split.Start)
+	return uint64(r.framer.start() - r.split.Start)
 }
 
 // Close closes the file.
