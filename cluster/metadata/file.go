@@ -76,12 +76,17 @@ func newerFormat(path string) error {
 // load replays the file into the machine, and lays out a new one.
 func (l *Local) load(db *bolt.DB) error {
 	return guarded(l.path, func() error {
-		return db.Update(func(tx *bolt.Tx) error {
-			if tx.Bucket(formatBucket) == nil {
-				return layOut(tx)
+		fresh := false
+		err := db.View(func(tx *bolt.Tx) error {
+			if fresh = tx.Bucket(formatBucket) == nil; fresh {
+				return nil
 			}
 			return l.replay(tx)
 		})
+		if err == nil && fresh {
+			err = db.Update(layOut)
+		}
+		return err
 	})
 }
 
