@@ -301,6 +301,24 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A checkpoint restored by path from another job's directory, then named by this
+// job's own checkpoint, is found where it is (C01).
+func TestBugLog_C01_RestoredFilesKeepTheirPlace(t *testing.T) {
+	disk := vfs.Mem()
+	_, _, err := storagetest.Checkpoint(t.Context(), open(disk, storagetest.Job, 3), 7, "", 5000, 6000)
+	must(t, err)
+	theirs := open(disk, storagetest.OtherJob, 1)
+	restored, err := theirs.LoadPath(t.Context(), "/ckpt/"+storagetest.Job+"/chk-7")
+	must(t, err)
+	next := storagetest.Metadata(8, false)
+	next.Job, next.Operators = storagetest.OtherJob, restored.Operators
+	written, err := theirs.Publish(t.Context(), next, "")
+	must(t, err)
+	loaded, err := open(disk, storagetest.OtherJob, 2).Load(t.Context(), storagetest.Record(next, written))
+	must(t, err)
+	must(t, storagetest.VerifyAll(t.Context(), theirs, loaded))
+}
+
 // Every bit of a `_metadata` file is guarded: flip any and it is refused.
 func TestMetadataFlippedBits(t *testing.T) {
 	good, err := storage.EncodeMetadata(storagetest.Metadata(7, false))

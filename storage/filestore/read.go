@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -159,16 +158,17 @@ func (s *Store) suggest(dir string) string {
 	return fmt.Sprintf("did you mean %s", path.Dir(newest))
 }
 
-// anchor makes the paths of a `_metadata` file that was found in dir absolute: a
-// savepoint's start at its own directory, a checkpoint's at the job's, one above.
+// anchor makes the paths of a `_metadata` file that was found in dir absolute. A
+// bare name is a savepoint's file, beside its metadata; a path starts at the job's
+// directory, one above.
 func anchor(m *messages.CheckpointMetadata, dir string) {
-	base := dir
-	if strings.HasPrefix(path.Base(dir), checkpointPrefix) && !m.GetSavepoint() {
-		base = path.Dir(dir)
-	}
 	storage.EachHandle(m, func(h *messages.StateHandle) {
-		if f := h.GetFile(); f != nil && !path.IsAbs(f.GetPath()) {
-			f.Path = path.Join(base, f.GetPath())
+		switch f := h.GetFile(); {
+		case f == nil || path.IsAbs(f.GetPath()):
+		case path.Base(f.GetPath()) == f.GetPath():
+			f.Path = path.Join(dir, f.GetPath())
+		default:
+			f.Path = path.Join(path.Dir(dir), f.GetPath())
 		}
 	})
 }
