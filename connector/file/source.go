@@ -104,7 +104,7 @@ func New(c Config) (*Source, error) {
 func (s *Source) Bounded() bool { return true }
 
 // Codec encodes the rows.
-func (s *Source) Codec() codec.Codec[row.Row] { return rowCodec{s.config.Schema} }
+func (s *Source) Codec() codec.Codec[row.Row] { return row.Codec(s.config.Schema) }
 
 // Schema lists the fields of the rows.
 func (s *Source) Schema() *row.Schema { return s.config.Schema }
