@@ -148,7 +148,7 @@ func (c *checker) inputs(op *messages.OperatorSpec) {
 func (c *checker) known() string {
 	names := make([]string, 0, len(c.graph.Operators))
 	for _, op := range c.graph.Operators {
-		if c.byUid[op.Uid] == op {
+		if c.byUid[op.Uid] == op && op.Uid != "" {
 			names = append(names, op.Uid)
 		}
 	}

@@ -1,0 +1,159 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"cutwater/internal/script"
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// TestPlans runs testdata/plan/*.txt: a graph, and its plan or everything that is
+// wrong with it.
+func TestPlans(t *testing.T) {
+	script.RunDir(t, "testdata/plan", func(*testing.T) script.Handler {
+		return func(d *script.Directive) (string, error) {
+			plan, err := Plan(parseGraph(d))
+			var invalid *InvalidGraphError
+			if errors.As(err, &invalid) {
+				return err.Error() + "\n", nil
+			}
+			if err != nil {
+				return "", err
+			}
+			var b strings.Builder
+			for _, v := range plan.Vertices {
+				fmt.Fprintf(&b, "%s %v parallelism=%d max=%d source=%v\n", v.Id, v.Operators, v.Parallelism, v.MaxParallelism, v.Source)
+			}
+			for _, e := range plan.Edges {
+				fmt.Fprintf(&b, "%d: %s(%s) -> %s(%s)#%d %s %s\n", e.Id, e.From, e.FromUid, e.To, e.ToUid, e.ToInput, e.Partitioning, e.Side)
+			}
+			return b.String(), nil
+		}
+	})
+}
+
+// TestPlanProperties proves for random graphs: every operator stands in exactly
+// one vertex, vertices come after those that feed them, every input is an edge or
+// inside a chain, chained operators have one parallelism, equal graphs give equal
+// plans, and both ends of every channel agree about its numbers.
+func TestPlanProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := randomGraph(t)
+		plan, err := Plan(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Plan(proto.CloneOf(g)); err != nil || !proto.Equal(plan, again) {
+			t.Fatalf("equal graphs, different plans: %v", err)
+		}
+		vertexOf := map[string]*messages.Vertex{}
+		position := map[string]int{}
+		for i, v := range plan.Vertices {
+			position[v.Id] = i
+			for _, uid := range v.Operators {
+				if vertexOf[uid] != nil {
+					t.Fatalf("operator %s stands in two vertices", uid)
+				}
+				vertexOf[uid] = v
+			}
+		}
+		edges := 0
+		for _, op := range g.Operators {
+			v := vertexOf[op.Uid]
+			if v == nil || v.Parallelism != parallelismOf(g, op) {
+				t.Fatalf("operator %s is not planned with its parallelism: %v", op.Uid, v)
+			}
+			if v.Operators[0] == op.Uid {
+				edges += len(op.Inputs)
+			} else if len(op.Inputs) != 1 || vertexOf[op.Inputs[0].Uid] != v {
+				t.Fatalf("operator %s is chained, but not to its only input", op.Uid)
+			}
+		}
+		if edges != len(plan.Edges) {
+			t.Fatalf("%d edges are planned, not %d", len(plan.Edges), edges)
+		}
+		for _, e := range plan.Edges {
+			if position[e.From] >= position[e.To] {
+				t.Fatalf("vertex %s comes before %s, which feeds it", e.To, e.From)
+			}
+		}
+		checkWiring(t, plan)
+	})
+}
+
+func randomGraph(t *rapid.T) *messages.JobGraph {
+	g := &messages.JobGraph{Parallelism: uint32(rapid.IntRange(1, 3).Draw(t, "parallelism"))}
+	for i := range rapid.IntRange(1, 7).Draw(t, "operators") {
+		op := &messages.OperatorSpec{Uid: fmt.Sprintf("o%d", i), Parallelism: uint32(rapid.IntRange(0, 3).Draw(t, "own")),
+			NeverChain: rapid.IntRange(0, 4).Draw(t, "never") == 0}
+		if i == 0 || rapid.IntRange(0, 3).Draw(t, "source") == 0 {
+			op.Source = true
+		} else {
+			for range rapid.IntRange(1, 3).Draw(t, "inputs") {
+				op.Inputs = append(op.Inputs, &messages.OperatorInput{
+					Uid:          fmt.Sprintf("o%d", rapid.IntRange(0, i-1).Draw(t, "from")),
+					Partitioning: messages.Partitioning(rapid.IntRange(0, 4).Draw(t, "how")),
+				})
+			}
+		}
+		g.Operators = append(g.Operators, op)
+	}
+	return g
+}
+
+// checkWiring deploys the plan and compares both ends of every channel.
+func checkWiring(t *rapid.T, plan *messages.ExecutionPlan) {
+	w := newWiring(plan, func(vertex string, subtask uint32) protocol.Address {
+		return protocol.Address(fmt.Sprintf("%s/%d", vertex, subtask))
+	})
+	tasks := map[string]*messages.Deploy{}
+	for _, v := range plan.Vertices {
+		for i := range v.Parallelism {
+			d := &messages.Deploy{Vertex: v, Task: &messages.TaskId{Vertex: v.Id, Subtask: i}}
+			w.connect(d)
+			tasks[fmt.Sprintf("%s/%d", v.Id, i)] = d
+		}
+	}
+	inputs, outputs := 0, 0
+	for name, d := range tasks {
+		outputs += len(d.Outputs)
+		for channel, in := range d.Inputs {
+			inputs++
+			sender := tasks[in.Sender]
+			if sender == nil || int(in.SenderOutput) >= len(sender.Outputs) {
+				t.Fatalf("input %d of %s names output %d of %s, which is not there", channel, name, in.SenderOutput, in.Sender)
+			}
+			out := sender.Outputs[in.SenderOutput]
+			edge := sender.Edges[out.Edge]
+			if out.Receiver != name || int(out.ReceiverChannel) != channel || edge.To != d.Vertex.Id || edge.ToInput != in.Input {
+				t.Fatalf("input %d of %s (%v) is output %v of %s", channel, name, in, out, in.Sender)
+			}
+		}
+	}
+	if inputs != outputs {
+		t.Fatalf("%d inputs, but %d outputs", inputs, outputs)
+	}
+}
+
+// TestPlace: slots are filled round robin, and too few are an error that says
+// what is missing.
+func TestPlace(t *testing.T) {
+	plan := &messages.ExecutionPlan{Vertices: []*messages.Vertex{{Parallelism: 2}, {Parallelism: 5}}}
+	got, err := place(plan, []Node{{"a", 3}, {"b", 1}, {"c", 2}})
+	if err != nil || fmt.Sprint(got) != "[a b c a c]" {
+		t.Fatalf("placed %v, %v", got, err)
+	}
+	if _, err := place(plan, []Node{{"a", 3}, {"b", 1}}); err == nil || !strings.Contains(err.Error(), "needs 5 slots") {
+		t.Fatalf("four slots for five: %v", err)
+	}
+	if _, err := place(plan, nil); err == nil {
+		t.Fatal("placed on no nodes")
+	}
+}
