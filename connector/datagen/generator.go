@@ -30,7 +30,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// unit turns a random number into one of [0, 1).
+// unit turns a random number into one of [0, 1). A product with it is converted
+// before it is added to, so that no processor fuses the two and differs.
 func unit(random uint64) float64 { return float64(random>>11) / (1 << 53) }
 
 // call is a generator as it was written: name(arguments).
@@ -152,7 +153,7 @@ func uniform(f row.Field, c call) (generator, error) {
 		if len(c.args) != 0 && len(c.args) != 2 || errLow != nil || errHigh != nil || !(low < high) {
 			return generator{}, fmt.Errorf("field %q: uniform takes two floats, the lower first, such as uniform(0, 1)", f.Name)
 		}
-		return generator{cell: func(_, r uint64) uint64 { return math.Float64bits(low + unit(r)*(high-low)) }}, nil
+		return generator{cell: func(_, r uint64) uint64 { return math.Float64bits(low + float64(unit(r)*(high-low))) }}, nil
 	}
 	return generator{}, fmt.Errorf("field %q: uniform makes ints, floats and bools; use choice for texts", f.Name)
 }

@@ -57,7 +57,7 @@ func (s *Source) Discover(ctx context.Context, fsys vfs.FS, _ int) (*messages.Sp
 	return found, nil
 }
 
-// paths are the files that Config.Path names, sorted.
+// paths are the files that Config.Path names, in the order of Glob: sorted.
 func (s *Source) paths(fsys vfs.FS) ([]string, error) {
 	path := s.config.Path
 	if !isPattern(path) {
@@ -73,7 +73,7 @@ func (s *Source) paths(fsys vfs.FS) ([]string, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no file matches %s; correct the path (a relative one starts at the folder of the topology)", path)
 	}
-	return sorted(names), nil
+	return names, nil
 }
 
 // advice is what to do about a file that cannot be opened.

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"cutwater/codec"
@@ -174,11 +173,11 @@ func (s *Source) decoder(p *payload) (decoder, error) {
 	if s.config.Format == JSONL {
 		return newJSONDecoder(s.config.Schema), nil
 	}
+	if s.config.NoHeader != (p.Header == nil) {
+		return nil, fmt.Errorf("the splits were discovered with header: %v; set it so again, or start a new job", p.Header != nil)
+	}
 	if s.config.NoHeader {
 		return newCSVDecoder(s.config.Schema, nil, s.config.Delimiter)
-	}
-	if p.Header == nil {
-		return nil, fmt.Errorf("the splits were discovered with header: false; set it so again, or start a new job")
 	}
 	names, err := headerNames([]byte(*p.Header), s.config.Delimiter)
 	if err != nil {
@@ -263,9 +262,3 @@ func decodePosition(b []byte) (offset, line int64, ok bool) {
 
 // isPattern reports whether a path has the special characters of a pattern.
 func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
-
-// sorted returns the names in order, without repetition.
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}

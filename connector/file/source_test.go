@@ -118,6 +118,19 @@ func TestChangedFile(t *testing.T) {
 	}
 }
 
+// Splits that were discovered with a header are not read without one, nor the
+// other way round.
+func TestHeaderChanged(t *testing.T) {
+	fsys := memory(t, "f.csv", "a,b,c\n1,2,3\n")
+	with, without := newSource(t, Config{Path: "f.csv", Schema: abc}), newSource(t, Config{Path: "f.csv", Schema: abc, NoHeader: true})
+	for _, pair := range [][2]*Source{{with, without}, {without, with}} {
+		_, err := pair[1].Open(context.Background(), fsys, discover(t, pair[0], fsys)[0])
+		if err == nil || !strings.Contains(err.Error(), "the splits were discovered with header: ") {
+			t.Error(err)
+		}
+	}
+}
+
 // The options of a topology reach the source; missing ones have their defaults.
 func TestSpec(t *testing.T) {
 	spec := Spec()
@@ -132,5 +145,15 @@ func TestSpec(t *testing.T) {
 	}
 	if _, err := spec.New(catalog.Values{Schema: abc, Strings: map[string]string{"path": "f", "delimiter": "::"}}); err == nil {
 		t.Error("a delimiter of two characters was accepted")
+	}
+}
+
+// A file that shrinks while it is read is an error, not the end of a split.
+func TestShrinkingFile(t *testing.T) {
+	f := framer{file: strings.NewReader("1,2"), path: "f.csv", end: 6, chunk: chunkSize, maxRecord: 100, delimiter: ','}
+	f.seek(0, 1)
+	err := f.fill()
+	if !errors.Is(err, errChanged) || !strings.Contains(err.Error(), "f.csv ends at byte 3, before byte 6: the file has changed") {
+		t.Error(err)
 	}
 }
