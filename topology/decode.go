@@ -13,9 +13,8 @@ import (
 
 // block is a map of the file, checked against its section.
 type block struct {
-	section *Section
-	node    *node
-	values  map[string]value
+	node   *node
+	values map[string]value
 }
 
 // value is a scalar of a known kind, or a block, or a node to be read later.
@@ -59,7 +58,7 @@ type decoder struct {
 
 // defaultsOf returns a block in which every key has its default.
 func (d *decoder) defaultsOf(s *Section) *block {
-	b := &block{section: s, values: map[string]value{}}
+	b := &block{values: map[string]value{}}
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		var v value

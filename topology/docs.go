@@ -8,7 +8,7 @@ import (
 	"cutwater/topology/expression"
 )
 
-const generated = "<!-- Generated from the table in package topology; change it there and run its tests with -rewrite. -->\n\n"
+const generated = "<!-- Generated from a table in the code; change it there and run the tests of topology and examples with -rewrite. -->\n\n"
 
 // ConfigurationDoc is docs/configuration.md: every key of a file, and the
 // language of expressions.
@@ -180,7 +180,7 @@ func ConnectorsDoc(cat *catalog.Catalog) string {
 			writeKeys(&b, sinkSection(s).Keys)
 		}
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "(#schema)", "(configuration.md#schema)")
 }
 
 // LintDoc is docs/lint.md: every rule.

@@ -148,6 +148,16 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// A byte order mark and CRLF change neither the meaning nor the places.
+func TestWindowsText(t *testing.T) {
+	src := "\uFEFF" + strings.ReplaceAll(flightsPrefix+"  - {uid: out, input: im, sink: {blackhole: {}}}\n", "\n", "\r\n")
+	_, err := topology.Load("t.yaml", []byte(src), connectors(), environment)
+	var errs topology.Errors
+	if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Position != (topology.Position{Line: 7, Column: 23}) {
+		t.Errorf("%v", err)
+	}
+}
+
 // No file makes Lint panic, and one without a finding has a topology.
 func FuzzLint(f *testing.F) {
 	f.Add("")

@@ -107,12 +107,9 @@ func (s *Set) Update(f *expression.Frame, a *Accumulator) error {
 
 func (c *call) update(f *expression.Frame, a *Accumulator) error {
 	if c.name == "count" {
-		switch {
-		case c.x == nil:
-		case c.x.Kind == row.Bool && !c.x.True(f), c.x.Null(f):
-			return nil
+		if c.counts(f) {
+			a.Cells[c.cell]++
 		}
-		a.Cells[c.cell]++
 		return nil
 	}
 	if c.cond != nil && !c.cond.True(f) {
@@ -128,6 +125,17 @@ func (c *call) update(f *expression.Frame, a *Accumulator) error {
 		return c.add(a, bits, 1)
 	}
 	return nil
+}
+
+// counts tells whether a count takes the row.
+func (c *call) counts(f *expression.Frame) bool {
+	switch {
+	case c.x == nil:
+		return true
+	case c.x.Kind == row.Bool:
+		return c.x.True(f)
+	}
+	return !c.x.Null(f)
 }
 
 // Merge adds the accumulator b to a.

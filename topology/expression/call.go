@@ -54,7 +54,7 @@ func CompileCall(source string, schema *row.Schema, names []string) (*Call, erro
 		if err != nil {
 			return nil, c.bound(err, tree.Source)
 		}
-		out.Args = append(out.Args, &Expr{Source: arg.String(), Kind: v.kind, Field: v.field, v: v})
+		out.Args = append(out.Args, exprOf(arg.String(), v))
 		at := (&file.Error{Location: arg.Location()}).Bind(tree.Source)
 		out.Columns = append(out.Columns, at.Column)
 	}

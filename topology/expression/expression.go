@@ -24,7 +24,8 @@ type Expr struct {
 	// Field is the index of the field if the expression is just a field, or -1.
 	Field int
 
-	v value
+	v    value
+	null func(*Frame) bool
 }
 
 // Error is an expression that cannot be compiled.
@@ -52,7 +53,11 @@ func Compile(source string, schema *row.Schema) (*Expr, error) {
 	if err != nil {
 		return nil, c.bound(err, tree.Source)
 	}
-	return &Expr{Source: source, Kind: v.kind, Field: v.field, v: v}, nil
+	return exprOf(source, v), nil
+}
+
+func exprOf(source string, v value) *Expr {
+	return &Expr{Source: source, Kind: v.kind, Field: v.field, v: v, null: v.null()}
 }
 
 // CompileCondition compiles an expression whose result must be a bool.
@@ -128,7 +133,7 @@ func (e *Expr) Cell(f *Frame) (bits uint64, ok bool) {
 }
 
 // Null evaluates an expression of any kind only for whether it is null.
-func (e *Expr) Null(f *Frame) bool { return e.v.null()(f) }
+func (e *Expr) Null(f *Frame) bool { return e.null(f) }
 
 // IsText reports whether a kind's cells point into the row's text.
 func IsText(k row.Kind) bool { return k == row.String || k == row.Bytes || k == row.List }
