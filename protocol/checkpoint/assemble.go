@@ -1,6 +1,9 @@
 package checkpoint
 
-import "cutwater/messages"
+import (
+	"cutwater/messages"
+	"cutwater/protocol"
+)
 
 // assemble makes the content of `_metadata` from what was acknowledged, in the
 // order of the plan.
@@ -9,14 +12,22 @@ func (c *Coordinator) assemble(p *pendingCheckpoint) *messages.CheckpointMetadat
 		Job: c.config.Job, Epoch: c.config.Epoch, Incarnation: c.config.Incarnation, Binary: c.config.Binary,
 		Checkpoint: p.id, TimestampMs: p.timestampMs, Savepoint: isSavepoint(p.kind),
 	}
-	first := 0
+	first, states, coordinators := 0, 0, 0
 	for _, v := range p.plan.graph.GetVertices() {
 		parts := p.parts[first : first+int(v.Parallelism)]
 		first += len(parts)
 		for _, uid := range v.Operators {
-			m.Operators = append(m.Operators, operatorState(v, uid, parts, p.coordinators[uid]))
+			o := operatorState(v, uid, parts, p.coordinators[uid])
+			m.Operators = append(m.Operators, o)
+			states += countStates(o)
+			if _, ok := p.coordinators[uid]; ok {
+				coordinators++
+			}
 		}
 	}
+	protocol.Assert(states == len(p.states()) && coordinators == len(p.coordinators),
+		"checkpoint %d has state of an operator that is not in the plan: %d of %d states and %d of %d coordinators found their place",
+		p.id, states, len(p.states()), coordinators, len(p.coordinators))
 	for _, hook := range c.config.Hooks {
 		if s := p.hooks[hook]; s != nil {
 			m.MasterStates = append(m.MasterStates, s)
@@ -49,4 +60,13 @@ func operatorState(v *messages.Vertex, uid string, parts []part, coordinator *me
 		o.Coordinator = &messages.StateHandle{Where: &messages.StateHandle_Inline{Inline: coordinator.State}}
 	}
 	return o
+}
+
+func countStates(o *messages.OperatorState) (n int) {
+	for _, e := range o.Subtasks {
+		if e.State != nil {
+			n++
+		}
+	}
+	return n
 }

@@ -104,8 +104,10 @@ func TestDeciderFullQueue(t *testing.T) {
 	if r := d.submit(s); r != first || d.queue[0] != s {
 		t.Errorf("%+v was rejected and %+v queued, want the periodic one and the savepoint", r, d.queue[0])
 	}
-	if r := d.submit(s); r != s {
-		t.Errorf("%+v was rejected, want the newcomer", r)
+	newcomer := savepoint(false, true)
+	newcomer.submittedMs = -1
+	if r := d.submit(newcomer); r != newcomer || d.queue[0] != s {
+		t.Errorf("%+v was rejected, want the newcomer although it is more important", r)
 	}
 }
 

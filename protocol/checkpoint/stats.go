@@ -35,8 +35,11 @@ type Summary struct {
 type CheckpointStatus uint8
 
 const (
+	// StatusInProgress: it has an id and no outcome.
 	StatusInProgress CheckpointStatus = iota
+	// StatusCompleted: it can be restored.
 	StatusCompleted
+	// StatusFailed: it was aborted.
 	StatusFailed
 )
 

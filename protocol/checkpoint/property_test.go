@@ -1,0 +1,394 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
+)
+
+// TestCoordinatorProperties drives a coordinator with random messages, answers
+// in any order, lost messages and unknown outcomes, and checks the invariants of
+// the package comment after every step. At the end all is answered, and a new
+// checkpoint must complete: nothing is ever stuck.
+func TestCoordinatorProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(t)
+		for range 300 {
+			m.step()
+		}
+		m.settle()
+	})
+}
+
+// model is a world that keeps its own account of what is true.
+type model struct {
+	t     *rapid.T
+	r     *rand.Rand
+	c     *checkpoint.Coordinator
+	nowMs int64
+	tasks []*modelTask
+	exec  *checkpoint.Executions
+
+	work   map[uint64]proto.Message
+	timers map[string]uint64
+	// The metadata store: the last id and the completed checkpoints with the
+	// files that each names.
+	lastID  uint64
+	stored  map[uint64][]string
+	written map[uint64][]string
+	deleted map[string]bool
+	// permitted are the checkpoints that may be notified of now.
+	permitted map[uint64]bool
+	// proposed are completions whose proposal was sent and whose outcome the
+	// coordinator does not know.
+	proposed map[uint64]bool
+	requests uint64
+	answers  map[uint64]int
+	files    int
+}
+
+// modelTask builds each snapshot on the last completed one that it knows of.
+type modelTask struct {
+	name      string
+	confirmed []string
+	snapshots map[uint64][]string
+}
+
+func newModel(t *rapid.T) *model {
+	m := &model{
+		t: t, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), work: map[uint64]proto.Message{}, timers: map[string]uint64{}, stored: map[uint64][]string{}, written: map[uint64][]string{},
+		deleted: map[string]bool{}, permitted: map[uint64]bool{}, proposed: map[uint64]bool{}, answers: map[uint64]int{},
+	}
+	m.c = checkpoint.New(checkpoint.Config{Job: "j", Epoch: 1, Ops: &protocol.Ops{}, Coordinators: []string{"a"}, Hooks: []string{"h"}, Settings: &messages.CheckpointConfig{
+		IntervalMs: 10, TimeoutMs: 50, NumRetained: uint32(1 + m.r.IntN(3)), MaxConcurrent: uint32(1 + m.r.IntN(3)),
+		MinPauseMs: 3, AfterTasksFinish: true, SavepointDir: "/sp", TolerableFailures: 2,
+	}})
+	m.deploy(1)
+	return m
+}
+
+func (m *model) deploy(attempt uint32) {
+	m.tasks = []*modelTask{{name: "a/0", snapshots: map[uint64][]string{}}, {name: "b/0", snapshots: map[uint64][]string{}}}
+	m.exec = &checkpoint.Executions{Attempt: attempt, Plan: &messages.ExecutionPlan{
+		Vertices: []*messages.Vertex{{Id: "a", Parallelism: 1, Operators: []string{"a"}}, {Id: "b", Parallelism: 1, Operators: []string{"b"}}},
+		Edges:    []*messages.PlanEdge{{From: "a", To: "b", Partitioning: messages.Partitioning_HASH}},
+	}}
+	restore := m.stored[m.c.Latest().GetCheckpoint()]
+	for i, task := range m.tasks {
+		for _, f := range restore {
+			if f[0] == task.name[0] {
+				task.confirmed = append(task.confirmed, f)
+			}
+		}
+		m.exec.Tasks = append(m.exec.Tasks, checkpoint.Execution{Task: taskID(task.name), Vertex: i, State: messages.TaskState_TASK_RUNNING, Address: protocol.Address(task.name)})
+	}
+	m.c.SetExecutions(m.exec)
+}
+
+func (m *model) step() {
+	m.nowMs += int64(m.r.IntN(6))
+	task := m.tasks[m.r.IntN(len(m.tasks))]
+	// Out of 100: disturbances are rare, so that checkpoints overlap and complete.
+	switch n := m.r.IntN(100); {
+	case n < 50:
+		if ops := slices.Sorted(maps.Keys(m.work)); len(ops) > 0 {
+			m.answer(ops[m.r.IntN(len(ops))], m.r.IntN(25))
+		}
+	case n < 80:
+		m.acknowledge(task, m.someID())
+	case n < 90:
+		m.requests++
+		kind := messages.CheckpointType(1 + m.r.IntN(4))
+		m.do(m.c.Step(m.nowMs, &messages.RequestCheckpoint{Job: "j", Request: m.requests, Type: kind}))
+	case n < 95:
+		if keys := slices.Sorted(maps.Keys(m.timers)); len(keys) > 0 {
+			m.fire(keys[m.r.IntN(len(keys))])
+		}
+	case n < 96:
+		m.do(m.c.StartScheduler(m.nowMs, m.r.Uint64()))
+	case n < 97:
+		m.do(m.c.StopScheduler(m.nowMs))
+	case n < 98:
+		m.do(m.c.Failover(m.nowMs))
+		if !m.c.Finalizing() {
+			m.deploy(m.exec.Attempt + 1)
+		}
+	default:
+		m.do(m.c.Step(m.nowMs, &messages.DeclineCheckpoint{
+			Fence: m.fence(), Task: taskID(task.name), Checkpoint: m.someID(), Reason: messages.FailureReason_CHECKPOINT_DECLINED,
+		}))
+	}
+}
+
+func (m *model) fence() *messages.Fence {
+	return &messages.Fence{Job: "j", Epoch: 1, Attempt: m.exec.Attempt}
+}
+
+func (m *model) someID() uint64 {
+	return m.lastID - min(m.lastID, uint64(m.r.IntN(3)))
+}
+
+func (m *model) fire(key string) {
+	generation := m.timers[key]
+	delete(m.timers, key)
+	m.do(m.c.Step(m.nowMs, &messages.TimerFired{Key: key, Generation: generation}))
+}
+
+// acknowledge makes the task's snapshot of a checkpoint once and sends it.
+func (m *model) acknowledge(task *modelTask, id uint64) {
+	if id == 0 {
+		return
+	}
+	if _, taken := task.snapshots[id]; !taken {
+		m.files++
+		file := fmt.Sprintf("%s%d@%d", task.name[:1], m.files, id)
+		if m.files%4 == 0 { // a full snapshot: it builds on nothing
+			task.snapshots[id] = []string{file}
+		} else {
+			task.snapshots[id] = append(slices.Clone(task.confirmed), file)
+		}
+	}
+	keyed := &messages.KeyedState{}
+	for _, f := range task.snapshots[id] {
+		keyed.Segments = append(keyed.Segments, &messages.Segment{Handle: handle(f), Scope: messages.SegmentScope_SHARED, Created: createdBy(f)})
+	}
+	vertex := taskID(task.name).Vertex
+	m.do(m.c.Step(m.nowMs, &messages.AcknowledgeCheckpoint{
+		Fence: m.fence(), Task: taskID(task.name), Checkpoint: id,
+		Snapshot: &messages.TaskSnapshot{Operators: []*messages.OperatorSubtaskState{{Uid: vertex, Keyed: keyed}}},
+	}))
+}
+
+func createdBy(file string) (id uint64) {
+	var name string
+	for i, r := range file {
+		if r == '@' {
+			name = file[i+1:]
+		}
+	}
+	_, _ = fmt.Sscan(name, &id)
+	return id
+}
+
+// answer lets an operation end: outcome 0 fails it, 1 and 2 leave a command's
+// outcome unknown, not applied and applied; the rest is success.
+func (m *model) answer(op uint64, outcome int) {
+	task := m.work[op]
+	delete(m.work, op)
+	done := &messages.WorkDone{Op: op}
+	if !m.c.Owns(op) {
+		m.t.Fatalf("operation %d was asked for and is not owned", op)
+	}
+	switch w := task.(type) {
+	case *messages.Propose:
+		r := &messages.MetadataResult{Outcome: messages.MetadataOutcome_APPLIED}
+		if outcome == 1 || outcome == 2 {
+			r.Outcome = messages.MetadataOutcome_UNKNOWN
+		}
+		if outcome == 0 {
+			r.Outcome = messages.MetadataOutcome_REFUSED
+		} else if outcome != 1 {
+			r.Checkpoint = m.apply(w.Command)
+		}
+		if rec := w.Command.GetRecordCompletion(); rec != nil {
+			id := rec.Checkpoint.Checkpoint
+			if _, applied := m.stored[id]; outcome == 0 && applied {
+				r.Outcome = messages.MetadataOutcome_ALREADY_RECORDED
+			}
+			if r.Outcome != messages.MetadataOutcome_UNKNOWN {
+				delete(m.proposed, id)
+			}
+			m.permitted[id] = r.Outcome == messages.MetadataOutcome_APPLIED || r.Outcome == messages.MetadataOutcome_ALREADY_RECORDED
+		}
+		done.Result = &messages.WorkDone_Metadata{Metadata: r}
+	case *messages.WriteMetadata:
+		if outcome == 0 {
+			done.Failure = "no space"
+			break
+		}
+		id := w.Metadata.Checkpoint
+		m.written[id] = nil
+		for _, o := range w.Metadata.Operators {
+			for _, e := range o.Subtasks {
+				for _, g := range e.State.GetKeyed().GetSegments() {
+					m.written[id] = append(m.written[id], g.Handle.GetFile().Path)
+				}
+			}
+		}
+		done.Result = &messages.WorkDone_MetadataWritten{MetadataWritten: &messages.MetadataWritten{Location: fmt.Sprintf("chk-%d", id), Hash: id}}
+	case *messages.ReadJob:
+		r := &messages.JobRecord{Job: "j", Epoch: 1}
+		for _, id := range slices.Sorted(maps.Keys(m.stored)) {
+			r.Completed = append(r.Completed, &messages.CompletedCheckpoint{Checkpoint: id, MetadataHash: id})
+			m.permitted[id] = m.permitted[id] || m.proposed[id]
+			delete(m.proposed, id)
+		}
+		done.Result = &messages.WorkDone_JobRecord{JobRecord: r}
+	default:
+		if outcome == 0 {
+			done.Failure = "broken"
+		}
+	}
+	m.do(m.c.Step(m.nowMs, done))
+}
+
+// apply is the metadata store.
+func (m *model) apply(command *messages.MetadataCommand) uint64 {
+	if a := command.GetAllocateCheckpointId(); a != nil {
+		m.lastID = max(m.lastID+1, a.AtLeast)
+	}
+	if r := command.GetRecordCompletion(); r != nil {
+		m.stored[r.Checkpoint.Checkpoint] = m.written[r.Checkpoint.Checkpoint]
+		for _, id := range r.Subsumed {
+			delete(m.stored, id)
+		}
+	}
+	for _, id := range command.GetForgetCheckpoints().GetCheckpoints() {
+		delete(m.stored, id)
+	}
+	return m.lastID
+}
+
+// do carries effects out and checks each.
+func (m *model) do(fx *protocol.Effects) {
+	for _, w := range fx.Work {
+		m.work[w.Op] = w.Task
+		switch task := w.Task.(type) {
+		case *messages.Propose:
+			if r := task.Command.GetRecordCompletion(); r != nil {
+				id := r.Checkpoint.Checkpoint
+				if _, durable := m.written[id]; !durable {
+					m.t.Fatalf("the completion of checkpoint %d was proposed before its metadata was written", id)
+				}
+				m.proposed[id] = true
+			}
+		case *messages.DiscardState:
+			m.discard(task)
+		}
+	}
+	for _, s := range fx.Send {
+		m.receive(s)
+	}
+	for _, t := range fx.Timers {
+		if t.Cancel {
+			delete(m.timers, t.Key)
+		} else {
+			m.timers[t.Key] = t.Generation
+		}
+	}
+	clear(m.permitted)
+	for id, files := range m.stored {
+		for _, f := range files {
+			if m.deleted[f] {
+				m.t.Fatalf("checkpoint %d is recorded, but its file %s was deleted", id, f)
+			}
+		}
+	}
+}
+
+// discard checks that nothing goes that is recorded or may be.
+func (m *model) discard(d *messages.DiscardState) {
+	if _, recorded := m.stored[d.Checkpoint]; recorded || m.proposed[d.Checkpoint] {
+		m.t.Fatalf("the directory of checkpoint %d is deleted, but it is recorded or may be", d.Checkpoint)
+	}
+	for _, h := range d.Handles {
+		path := h.GetFile().Path
+		m.deleted[path] = true
+		for id := range m.proposed {
+			if slices.Contains(m.written[id], path) {
+				m.t.Fatalf("%s is deleted, but checkpoint %d may be recorded with it", path, id)
+			}
+		}
+	}
+}
+
+// receive delivers a message, or loses it.
+func (m *model) receive(s protocol.Send) {
+	lost := m.r.IntN(4) == 0
+	var task *modelTask
+	for _, t := range m.tasks {
+		if protocol.Address(t.name) == s.To && !lost {
+			task = t
+		}
+	}
+	confirm := func(id uint64) {
+		if task != nil && task.snapshots[id] != nil {
+			task.confirmed = task.snapshots[id]
+		}
+	}
+	switch msg := s.Message.(type) {
+	case *messages.CheckpointOutcome:
+		if m.answers[msg.Request]++; m.answers[msg.Request] > 1 {
+			m.t.Fatalf("request %d was answered twice", msg.Request)
+		}
+	case *messages.NotifyCheckpointComplete:
+		if !m.permitted[msg.Checkpoint] {
+			m.t.Fatalf("checkpoint %d was notified, but this step did not receive the store's answer to it", msg.Checkpoint)
+		}
+		confirm(msg.Checkpoint)
+	case *messages.NotifyCheckpointAborted:
+		if m.proposed[msg.Checkpoint] {
+			m.t.Fatalf("checkpoint %d was aborted while its outcome was unknown", msg.Checkpoint)
+		}
+		if _, recorded := m.stored[msg.Checkpoint]; recorded {
+			m.t.Fatalf("checkpoint %d was aborted, but it is recorded", msg.Checkpoint)
+		}
+		confirm(msg.LatestCompleted)
+	}
+}
+
+// settle answers everything well; then a request must complete.
+func (m *model) settle() {
+	quiet := func() {
+		for len(m.work) > 0 || m.timers["checkpoint/retry"] != 0 || m.timers["checkpoint/allocate"] != 0 {
+			for _, op := range slices.Sorted(maps.Keys(m.work)) {
+				m.answer(op, 5)
+			}
+			for _, key := range []string{"checkpoint/retry", "checkpoint/allocate"} {
+				if m.timers[key] != 0 {
+					m.fire(key)
+				}
+			}
+		}
+	}
+	quiet()
+	m.do(m.c.Failover(m.nowMs))
+	quiet()
+	m.deploy(m.exec.Attempt + 1)
+	m.requests++
+	m.do(m.c.Step(m.nowMs, &messages.RequestCheckpoint{Job: "j", Request: m.requests, Type: messages.CheckpointType_CHECKPOINT}))
+	quiet()
+	for _, task := range m.tasks {
+		m.acknowledge(task, m.lastID)
+	}
+	quiet()
+	if latest := m.c.Latest().GetCheckpoint(); latest != m.lastID {
+		m.t.Fatalf("the last checkpoint is %d, but %d is the latest completed:\n%s", m.lastID, latest, m.c)
+	}
+	for r := range m.requests {
+		if m.answers[r+1] != 1 {
+			m.t.Fatalf("request %d was answered %d times", r+1, m.answers[r+1])
+		}
+	}
+	var recorded []uint64
+	for _, r := range m.c.Completed() {
+		recorded = append(recorded, r.Checkpoint)
+	}
+	if want := slices.Sorted(maps.Keys(m.stored)); !slices.Equal(recorded, want) {
+		m.t.Fatalf("the view holds %v, the store %v", recorded, want)
+	}
+	m.do(m.c.Shutdown(m.nowMs, messages.JobStatus_CANCELED))
+	quiet()
+	if !m.c.Settled() {
+		m.t.Fatalf("not settled:\n%s", m.c)
+	}
+}
