@@ -212,7 +212,7 @@ func (m *Master) deploy() {
 				address: w.address(v.Id, subtask),
 				state:   messages.TaskState_TASK_DEPLOYING,
 			})
-			m.heardMs[slots[subtask]] = m.nowMs
+			m.silent[slots[subtask]] = 0
 		}
 	}
 	m.assignment = nil // the tasks have it; it may be large

@@ -31,7 +31,8 @@ type MasterConfig struct {
 	// Hooks are the names of the master hooks.
 	Hooks []string
 	// HeartbeatTimeoutMs is how long a node with tasks may be silent before they
-	// are given up; 0 means 10 s.
+	// are given up; 0 means 10 s. It is counted in ticks of a second, so that a
+	// machine that slept does not lose its nodes by waking up.
 	HeartbeatTimeoutMs int64
 	// DeployTimeoutMs is how long an attempt may take until all tasks run; 0 means
 	// 5 min.
@@ -131,10 +132,10 @@ type Master struct {
 	plan       *messages.ExecutionPlan
 	assignment *restore.Assignment // until it is deployed
 	sources    []*source
-	tasks      []*execution // in plan order
-	heardMs    map[string]int64
-	endOfData  bool // all tasks have reported it
-	finalDue   bool // the final checkpoint must be repeated
+	tasks      []*execution   // in plan order
+	silent     map[string]int // ticks since the node was heard, by its name
+	endOfData  bool           // all tasks have reported it
+	finalDue   bool           // the final checkpoint must be repeated
 	finalTicks int
 	// stopAsked: the stop-with-savepoint of this request is under way.
 	stopAsked   bool
@@ -166,7 +167,7 @@ func NewMaster(c MasterConfig) (*Master, error) {
 		self:     CoordinatorAddress(c.Node, c.Job),
 		timers:   make(map[string]uint64),
 		asked:    make(map[uint64]proto.Message),
-		heardMs:  make(map[string]int64),
+		silent:   make(map[string]int),
 		status:   messages.JobStatus_CREATED,
 		plan:     plan,
 		restarts: NewRestarts(c.Settings.GetRestart()),

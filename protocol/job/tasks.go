@@ -120,7 +120,7 @@ func (m *Master) heartbeat(h *messages.Heartbeat) {
 		m.drop("heartbeat of " + h.Node)
 		return
 	}
-	m.heardMs[h.Node] = m.nowMs
+	m.silent[h.Node] = 0
 	for _, e := range m.tasks {
 		if e.node != h.Node || e.terminal() || !e.reported {
 			continue
@@ -174,7 +174,7 @@ func (m *Master) tick() {
 	if m.phase == deploying && m.nowMs-m.sinceMs >= m.config.DeployTimeoutMs {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
-	m.lostNodes()
+	m.lostNodes(nodes)
 	if m.endOfData && m.phase == running {
 		m.finalTicks++
 		if m.finalDue || m.finalTicks >= finalRepeatTicks {
@@ -183,15 +183,13 @@ func (m *Master) tick() {
 	}
 }
 
-// lostNodes gives up the tasks of nodes that have been silent for too long.
-func (m *Master) lostNodes() {
-	var lost []string
-	for _, e := range m.tasks {
-		if !e.terminal() && m.nowMs-m.heardMs[e.node] >= m.config.HeartbeatTimeoutMs && !slices.Contains(lost, e.node) {
-			lost = append(lost, e.node)
+// lostNodes counts a tick of silence of each node that has tasks, and gives up
+// the tasks of those that have been silent for too long.
+func (m *Master) lostNodes(used []string) {
+	for _, n := range used {
+		if m.silent[n]++; int64(m.silent[n])*tickMs < m.config.HeartbeatTimeoutMs {
+			continue
 		}
-	}
-	for _, n := range lost {
 		m.event(NodeLost{Node: n})
 		for _, e := range m.tasks {
 			if e.node == n && !e.terminal() {

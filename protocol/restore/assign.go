@@ -127,6 +127,10 @@ func (a *assigner) sound(s *messages.OperatorState) bool {
 			spec.StateSchema, s.StateSchema, s.Uid)
 		return false
 	}
+	if hasKeyed(s) && !a.specs[s.Uid].GetKeyed() {
+		a.bad.report(s.Uid, "the checkpoint holds state per key, but the operator keeps none now; give it a new uid and drop the old state (--drop-state %s)", s.Uid)
+		return false
+	}
 	seen := make(map[uint32]bool, len(s.Subtasks))
 	for _, e := range s.Subtasks {
 		r := e.GetState().GetKeyed().GetKeyGroups()

@@ -251,7 +251,7 @@ func TestLosslessRescale(t *testing.T) {
 			}})
 			loaded.Lists = append(loaded.Lists, &messages.LoadedLists{Uid: "op", Subtask: uint32(i), Lists: lists})
 		}
-		graph := &messages.JobGraph{Operators: []*messages.OperatorSpec{{Uid: "op", Source: true, Parallelism: uint32(newP)}}}
+		graph := &messages.JobGraph{Operators: []*messages.OperatorSpec{{Uid: "op", Source: true, Keyed: true, Parallelism: uint32(newP)}}}
 		graph, err := restore.Adopt(graph, loaded.Metadata)
 		if err != nil {
 			t.Fatal(err)

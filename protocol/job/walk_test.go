@@ -1,0 +1,293 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// TestRandomLives leads jobs through random failures of tasks, stores, messages
+// and coordinators, and proves:
+//
+//   - every attempt restores the newest checkpoint that is on record, and none is
+//     recorded behind its back by an attempt before it;
+//   - no attempt is deployed while a task of the one before has not ended;
+//   - ids of tasks are never used again;
+//   - once everything works, the job runs and completes checkpoints, or has ended.
+func TestRandomLives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulation(t)
+		for range 3 {
+			for range rapid.IntRange(0, 100).Draw(t, "steps") {
+				s.misbehave()
+			}
+			s.heal()
+			if s.master.Done() {
+				break
+			}
+		}
+	})
+}
+
+// simulation is a world whose tasks answer by themselves, when they are let.
+type simulation struct {
+	*world
+	t     *rapid.T
+	used  map[string]bool
+	tasks map[string]messages.TaskState // of all attempts, by address
+	inbox []protocol.Send
+	// ended is set when the user has asked for an end.
+	ended bool
+}
+
+func newSimulation(t *rapid.T) *simulation {
+	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, tasks: map[string]messages.TaskState{}}
+	s.graph = &messages.JobGraph{Name: "test", Parallelism: 2, Operators: []*messages.OperatorSpec{
+		{Uid: "src", Source: true},
+		{Uid: "out", Sink: true, Inputs: []*messages.OperatorInput{{Uid: "src", Partitioning: messages.Partitioning_HASH}}},
+	}}
+	s.settings = &messages.JobSettings{
+		Checkpointing: &messages.CheckpointConfig{IntervalMs: 500, TimeoutMs: 3000, MaxConcurrent: uint32(rapid.IntRange(1, 2).Draw(t, "concurrent")),
+			NumRetained: 2, AfterTasksFinish: true, TolerableFailures: 1, Retention: messages.Retention_RETAIN_ON_CANCELLATION},
+		Restart: DefaultRestart(),
+	}
+	s.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{Job: testJob}}})
+	s.coordinator()
+	return s
+}
+
+// coordinator starts one, as after a crash of the one before.
+func (s *simulation) coordinator() {
+	m, err := NewMaster(MasterConfig{Job: testJob, Node: "n1", Graph: s.graph, Settings: s.settings, Nodes: s.nodes})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.master, s.work, s.timers, s.inbox = m, nil, nil, nil
+	s.tasks = map[string]messages.TaskState{} // they died with it
+	s.carry(m.Start(s.nowMs, 0))
+}
+
+func (s *simulation) send(m proto.Message) { s.carry(s.master.Step(s.nowMs, 0, m)) }
+
+// carry collects the effects and checks deployments.
+func (s *simulation) carry(e *protocol.Effects) {
+	s.work = append(s.work, e.Work...)
+	for _, t := range e.Timers {
+		s.timers = slices.DeleteFunc(s.timers, func(a armed) bool { return a.timer.Key == t.Key })
+		if !t.Cancel {
+			s.timers = append(s.timers, armed{timer: t, atMs: s.nowMs + t.DelayMs})
+		}
+	}
+	for _, out := range e.Send {
+		if d, ok := out.Message.(*messages.Deploy); ok {
+			s.deployment(d)
+		}
+		s.inbox = append(s.inbox, out)
+	}
+	if e.Fail != nil {
+		s.t.Fatalf("the Master failed: %v", e.Fail)
+	}
+}
+
+func (s *simulation) deployment(d *messages.Deploy) {
+	address := string(TaskAddress("n1", d.Fence, d.Task))
+	if s.used[address] {
+		return // repeated
+	}
+	s.used[address] = true
+	var newest uint64
+	record := s.store.Job(testJob)
+	for _, c := range record.Completed {
+		newest = max(newest, c.Checkpoint)
+	}
+	if d.Restore.GetCheckpoint() != newest {
+		s.t.Fatalf("%s restores checkpoint %d, but %d is the newest on record", address, d.Restore.GetCheckpoint(), newest)
+	}
+	for _, w := range s.work {
+		if p, ok := w.Task.(*messages.Propose); ok && p.Command.GetRecordCompletion() != nil {
+			s.t.Fatalf("%s is deployed while a completion is outstanding", address)
+		}
+	}
+	attempt := fmt.Sprintf("/%d", d.Fence.Attempt)
+	for other, state := range s.tasks {
+		if !strings.HasSuffix(other, attempt) && !terminal(state) {
+			s.t.Fatalf("%s is deployed while %s is %s", address, other, state)
+		}
+	}
+	s.tasks[address] = messages.TaskState_TASK_DEPLOYING
+}
+
+func (s *simulation) misbehave() {
+	chance := func(n int) bool { return rapid.IntRange(1, n).Draw(s.t, "chance") == 1 }
+	switch rapid.SampledFrom([]string{"answer", "answer", "answer", "deliver", "deliver", "deliver", "drop", "time", "time", "fail", "crash", "end"}).Draw(s.t, "what") {
+	case "answer":
+		for range rapid.IntRange(1, 4).Draw(s.t, "many") {
+			if len(s.work) > 0 {
+				s.complete(rapid.IntRange(0, len(s.work)-1).Draw(s.t, "which"), rapid.IntRange(0, 15).Draw(s.t, "how"))
+			}
+		}
+	case "deliver":
+		for range rapid.IntRange(1, 8).Draw(s.t, "many") {
+			s.deliver()
+		}
+	case "drop":
+		if len(s.inbox) > 0 {
+			s.inbox = s.inbox[1:]
+		}
+	case "time":
+		s.pass(int64(rapid.SampledFrom([]int{1, 50, 500, 1000, 4000}).Draw(s.t, "ms")))
+	case "fail":
+		for _, address := range s.addresses() {
+			if !terminal(s.tasks[address]) && chance(3) {
+				s.becomes(address, messages.TaskState_TASK_FAILED)
+				return
+			}
+		}
+	case "crash":
+		if chance(12) && !s.ended {
+			s.coordinator()
+		}
+	case "end":
+		if chance(40) {
+			s.ended = true
+			s.send(rapid.SampledFrom([]proto.Message{&messages.CancelJob{Job: testJob}, &messages.SuspendJob{Job: testJob}}).Draw(s.t, "end"))
+		}
+	}
+}
+
+// complete answers the i-th outstanding work: mostly well, sometimes with a
+// failure or an unknown outcome.
+func (s *simulation) complete(i, how int) {
+	w := s.work[i]
+	s.work = slices.Delete(s.work, i, i+1)
+	a := &messages.WorkDone{}
+	_, proposal := w.Task.(*messages.Propose)
+	unknown := &messages.WorkDone_Metadata{Metadata: &messages.MetadataResult{Outcome: messages.MetadataOutcome_UNKNOWN}}
+	_, load := w.Task.(*messages.LoadCheckpoint)
+	_, discover := w.Task.(*messages.DiscoverSplits)
+	switch {
+	case how == 0 && proposal: // lost on its way
+		a.Result = unknown
+	case how == 1 && proposal: // applied, its answer lost
+		s.perform(w.Task)
+		a.Result = unknown
+	case how == 2 && !load && !discover: // these end a job that starts
+		a.Failure, a.Io = "no luck", true
+	default:
+		a = s.perform(w.Task)
+	}
+	a.Op = w.Op
+	s.send(a)
+}
+
+func (s *simulation) addresses() []string {
+	var all []string
+	for a := range s.tasks {
+		all = append(all, a)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// deliver lets a task, or its task manager, have its next message.
+func (s *simulation) deliver() {
+	if len(s.inbox) == 0 {
+		return
+	}
+	out := s.inbox[0]
+	s.inbox = s.inbox[1:]
+	switch m := out.Message.(type) {
+	case *messages.Deploy:
+		if a := string(TaskAddress("n1", m.Fence, m.Task)); s.tasks[a] == messages.TaskState_TASK_DEPLOYING {
+			s.becomes(a, messages.TaskState_TASK_RUNNING)
+		} else if _, known := s.tasks[a]; known {
+			s.report(a)
+		}
+	case *messages.CancelTask:
+		if a := string(TaskAddress("n1", m.Fence, m.Task)); !terminal(s.tasks[a]) {
+			s.becomes(a, messages.TaskState_TASK_CANCELED)
+		} else {
+			s.report(a)
+		}
+	case *messages.TriggerCheckpoint:
+		for _, e := range slices.Clone(s.master.tasks) {
+			if s.tasks[string(e.address)] == messages.TaskState_TASK_RUNNING {
+				s.send(&messages.AcknowledgeCheckpoint{Fence: m.Fence, Task: e.task, Checkpoint: m.Checkpoint, Metrics: &messages.CheckpointMetrics{}})
+			}
+		}
+	}
+}
+
+func (s *simulation) becomes(address string, state messages.TaskState) {
+	s.tasks[address] = state
+	s.report(address)
+}
+
+func (s *simulation) report(address string) {
+	parts := strings.Split(address, "/") // n1|task/job/vertex/subtask/attempt
+	r := &messages.TaskStateChanged{Fence: &messages.Fence{Job: testJob, Epoch: s.master.epoch}, Task: &messages.TaskId{Vertex: parts[2]}, State: s.tasks[address]}
+	fmt.Sscan(parts[3], &r.Task.Subtask)
+	fmt.Sscan(parts[4], &r.Fence.Attempt)
+	s.send(r)
+}
+
+// pass lets time go by; task managers are heard in between.
+func (s *simulation) pass(ms int64) {
+	for end := s.nowMs + ms; ; {
+		due := -1
+		for i, a := range s.timers {
+			if a.atMs <= end && (due < 0 || a.atMs < s.timers[due].atMs) {
+				due = i
+			}
+		}
+		if due < 0 {
+			s.nowMs = end
+			return
+		}
+		a := s.timers[due]
+		s.timers = slices.Delete(s.timers, due, due+1)
+		s.nowMs = max(s.nowMs, a.atMs)
+		h := &messages.Heartbeat{Node: "n1", Fence: s.master.fence()}
+		for _, e := range s.master.tasks {
+			h.Tasks = append(h.Tasks, e.task)
+		}
+		s.send(h)
+		s.send(&messages.TimerFired{Key: a.timer.Key, Generation: a.timer.Generation})
+	}
+}
+
+// heal lets everything work for a while: the job must run and complete
+// checkpoints, or have ended.
+func (s *simulation) heal() {
+	last := s.store.Job(testJob).LastCompleted
+	for range 1000 {
+		for len(s.work) > 0 || len(s.inbox) > 0 {
+			for len(s.work) > 0 {
+				s.complete(0, 15)
+			}
+			s.deliver()
+		}
+		if s.master.Done() {
+			if !s.ended && s.master.Status() != messages.JobStatus_FAILED {
+				s.t.Fatalf("the job ended by itself: %s", s.master)
+			}
+			if got := s.store.Job(testJob).Status; got != s.master.Status() {
+				t := s.t
+				t.Fatalf("the job ended as %s, on record as %s", s.master.Status(), got)
+			}
+			return
+		}
+		if !s.ended && s.master.Status() == messages.JobStatus_RUNNING && s.store.Job(testJob).LastCompleted > last {
+			return
+		}
+		s.pass(500)
+	}
+	s.t.Fatalf("nothing moves: %s\n%s", s.master, s.master.coordinator)
+}
