@@ -184,9 +184,8 @@ func (c *Coordinator) stop(reason messages.FailureReason) {
 	for _, r := range c.decider.drain() {
 		c.failRequest(r, reason, "")
 	}
-	if t := c.trigger; t != nil && t.pending == nil {
-		c.endTrigger()
-		c.failEarly(t.request, reason, "")
+	if c.trigger != nil && c.trigger.pending == nil {
+		c.failTrigger(reason, "")
 	}
 	for _, p := range slices.Clone(c.pending) {
 		if p.phase != finalizing {

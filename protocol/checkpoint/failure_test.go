@@ -31,6 +31,7 @@ func TestFailureManagerSequences(t *testing.T) {
 		{"without an id each counts", []outcome{{0, io}, {0, io}, {0, io}}, 1},
 		{"the count starts anew after failing", []outcome{{1, io}, {2, io}, {3, io}, {4, io}, {5, io}, {1, io}}, 2},
 		{"an older success changes nothing", []outcome{{5, success}, {6, io}, {7, io}, {4, success}, {8, io}}, 1},
+		{"the same success again changes nothing", []outcome{{5, success}, {6, io}, {7, io}, {5, success}, {8, io}}, 1},
 		{"the id of the last success does not count", []outcome{{5, success}, {6, io}, {7, io}, {5, io}}, 0},
 	} {
 		f := failureManager{tolerable: 2}

@@ -98,8 +98,7 @@ func (c *Coordinator) allocate() {
 	}})
 }
 
-// idAllocated makes the pending checkpoint. The tasks may have changed while the
-// id was fetched, so the plan is made now.
+// idAllocated goes on with the id, unless the request was given up meanwhile.
 func (c *Coordinator) idAllocated(t *trigger, m *messages.WorkDone) {
 	if t != c.trigger {
 		return
@@ -107,26 +106,25 @@ func (c *Coordinator) idAllocated(t *trigger, m *messages.WorkDone) {
 	ok, unknown, failure := applied(m)
 	switch {
 	case ok:
+		c.idKnown(t, m.GetMetadata().Checkpoint)
 	case m.Io:
-		c.endTrigger()
-		c.failEarly(t.request, messages.FailureReason_IO_EXCEPTION, failure)
-		return
+		c.failTrigger(messages.FailureReason_IO_EXCEPTION, failure)
 	case unknown && m.Failure == "":
 		c.emit(OutcomeUnknown{"the allocation of a checkpoint id", failure})
 		c.arm(allocateKey, nil, retryMs)
-		return
 	default:
-		c.endTrigger()
-		c.failEarly(t.request, messages.FailureReason_TRIGGER_CHECKPOINT_FAILURE, failure)
-		return
+		c.failTrigger(messages.FailureReason_TRIGGER_CHECKPOINT_FAILURE, failure)
 	}
-	id := m.GetMetadata().Checkpoint
+}
+
+// idKnown makes the pending checkpoint. The tasks may have changed while the id
+// was fetched, so its plan is made now.
+func (c *Coordinator) idKnown(t *trigger, id uint64) {
 	protocol.Assert(id > c.newest, "the checkpoint id %d was allocated after %d", id, c.newest)
 	c.newest = id
 	plan, err := calculatePlan(c.executions, c.settings.AfterTasksFinish)
 	if err != nil {
-		c.endTrigger()
-		c.failEarly(t.request, messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING, err.Error())
+		c.failTrigger(messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING, err.Error())
 		return
 	}
 	p := newPending(id, c.nowMs, t.request, plan)
@@ -142,6 +140,13 @@ func (c *Coordinator) idAllocated(t *trigger, m *messages.WorkDone) {
 	c.ask(operation{kind: prepareLocation, pending: p}, &messages.PrepareLocation{
 		Job: c.config.Job, Checkpoint: id, Savepoint: isSavepoint(p.kind), Target: p.target,
 	})
+}
+
+// failTrigger ends the request that is being triggered and has no id.
+func (c *Coordinator) failTrigger(reason messages.FailureReason, cause string) {
+	r := c.trigger.request
+	c.endTrigger()
+	c.failEarly(r, reason, cause)
 }
 
 // endTrigger lets the next request start.
