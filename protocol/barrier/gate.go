@@ -206,8 +206,10 @@ func (g *Gate) TriggerOnUnfinished(nowMs int64, t *messages.TriggerCheckpoint) *
 
 // Abort gives the checkpoint up from outside, such as when the coordinator has
 // aborted it while its barriers are awaited: the channels go on at once, and
-// late barriers of it are ignored. A checkpoint that was triggered or given up
-// before is left alone.
+// late barriers of it are ignored. The abort comes back in Actions like any other,
+// so that the consumers are told. A checkpoint that was triggered or given up
+// before is left alone. Nobody has to call it: without, the barriers are awaited
+// and the task's memory of aborts stops the checkpoint when they have come.
 func (g *Gate) Abort(nowMs int64, checkpoint uint64, reason messages.FailureReason) *Actions {
 	g.begin(nowMs)
 	g.mode.abort(g, checkpoint, reason)
