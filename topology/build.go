@@ -1,0 +1,172 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/messages"
+	"cutwater/stream"
+	"cutwater/stream/catalog"
+	"cutwater/stream/row"
+	"cutwater/topology/aggregate"
+)
+
+// Build makes the program of a topology that was loaded with the same catalog,
+// and the job's settings, a copy. Errors are those of connectors, which see
+// their options for the first time, and of stream's Build.
+func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSettings, error) {
+	b := &builder{
+		topology: t, catalog: cat,
+		stream:    stream.New(t.Name).Parallelism(t.Parallelism).MaxParallelism(t.MaxParallelism),
+		outputs:   map[*Operator]stream.Stream[row.Row]{},
+		malformed: map[*Operator]stream.Stream[row.Row]{},
+	}
+	for _, op := range t.order {
+		if err := b.build(op); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: operator %q: %w", t.File, op.Line, op.Uid, err)
+		}
+	}
+	program, err := b.stream.Build()
+	if err != nil {
+		return nil, nil, err
+	}
+	return program, proto.Clone(t.Settings).(*messages.JobSettings), nil
+}
+
+type builder struct {
+	topology *Topology
+	catalog  *catalog.Catalog
+	stream   *stream.Topology
+	outputs  map[*Operator]stream.Stream[row.Row]
+	// malformed are the side outputs of sources, turned into rows.
+	malformed map[*Operator]stream.Stream[row.Row]
+}
+
+// options are those that every operator has.
+func (b *builder) options(op *Operator, more ...stream.Option) []stream.Option {
+	opts := []stream.Option{stream.DeclaredAt(b.where(op))}
+	if op.Output != nil {
+		opts = append(opts, stream.WithCodec(row.Codec(op.Output)))
+	}
+	if op.Parallelism > 0 {
+		opts = append(opts, stream.Parallelism(op.Parallelism))
+	}
+	return append(opts, more...)
+}
+
+func (b *builder) where(op *Operator) string {
+	return fmt.Sprintf("%s:%d", b.topology.File, op.Line)
+}
+
+func (b *builder) build(op *Operator) error {
+	switch op.Kind {
+	case Source:
+		return b.source(op)
+	case Sink:
+		return b.sink(op)
+	case Union:
+		first, rest := b.input(op.Inputs[0]), make([]stream.Stream[row.Row], len(op.Inputs)-1)
+		for i, in := range op.Inputs[1:] {
+			rest[i] = b.input(in)
+		}
+		b.outputs[op] = stream.Union(first, rest...)
+	case Filter:
+		b.outputs[op] = stream.TryMap(b.input(op.Inputs[0]), op.Uid, filterOf(op, b.where(op)), b.options(op)...)
+	case Map:
+		b.outputs[op] = stream.TryMap(b.input(op.Inputs[0]), op.Uid, mapOf(op, b.where(op)), b.options(op)...)
+	case Aggregate:
+		b.aggregate(op)
+	case Process:
+		return b.process(op)
+	}
+	return nil
+}
+
+// input is the stream of an edge.
+func (b *builder) input(in Input) stream.Stream[row.Row] {
+	main := b.outputs[in.Operator]
+	switch in.Side {
+	case lateSide:
+		return stream.SideOf(main, stream.Late[row.Row]())
+	case malformedSide:
+		op := in.Operator
+		if s, ok := b.malformed[op]; ok {
+			return s
+		}
+		s := stream.TryMap(stream.SideOf(main, stream.Malformed()), op.Uid+"-malformed", malformedRows,
+			stream.DeclaredAt(b.where(op)), stream.WithCodec(row.Codec(MalformedSchema)))
+		b.malformed[op] = s
+		return s
+	}
+	return main
+}
+
+var policies = map[string]stream.MalformedPolicy{"fail": stream.Fail, "skip": stream.Skip, "side": stream.SideOutput}
+
+func (b *builder) source(op *Operator) error {
+	for _, spec := range b.catalog.Sources {
+		if spec.Name != op.Connector.Name {
+			continue
+		}
+		src, err := spec.New(op.Connector.Values)
+		if err != nil {
+			return err
+		}
+		opts := b.options(op, stream.OnMalformed(policies[op.Malformed]))
+		if op.Rate > 0 {
+			opts = append(opts, stream.Rate(op.Rate))
+		}
+		if e := op.EventTime; e != nil {
+			field, null := e.Field, uint64(1)<<e.Field
+			opts = append(opts, stream.EventTime(func(r row.Row) int64 {
+				if r.Nulls&null != 0 {
+					return stream.NoTimestamp
+				}
+				return int64(r.Cells[field])
+			}, ms(e.MaxOutOfOrdernessMs)))
+		}
+		b.outputs[op] = stream.From(b.stream, op.Uid, src, opts...)
+		return nil
+	}
+	return fmt.Errorf("this program has no source %q; build with the catalog that the topology was loaded with", op.Connector.Name)
+}
+
+func (b *builder) sink(op *Operator) error {
+	for _, spec := range b.catalog.Sinks {
+		if spec.Name != op.Connector.Name {
+			continue
+		}
+		sink, err := spec.New(op.Connector.Values)
+		if err != nil {
+			return err
+		}
+		stream.To(b.input(op.Inputs[0]), op.Uid, sink, b.options(op)...)
+		return nil
+	}
+	return fmt.Errorf("this program has no sink %q; build with the catalog that the topology was loaded with", op.Connector.Name)
+}
+
+func (b *builder) keyed(op *Operator) stream.KeyedStream[row.Row, row.Row] {
+	key := newKeyCodec(op.Inputs[0].Schema(), op.Keys)
+	return stream.KeyByFunc(b.input(op.Inputs[0]), key, key.appendFrom)
+}
+
+func (b *builder) aggregate(op *Operator) {
+	keyed, where := b.keyed(op), b.where(op)
+	newAggregator := func() *aggregator { return newAggregatorOf(op, where) }
+	opts := b.options(op, stream.WithState[aggregate.Accumulator](op.Aggregates.Codec()))
+	if op.Window == nil {
+		b.outputs[op] = stream.Aggregate(keyed, op.Uid, newAggregator, opts...)
+		return
+	}
+	windows := stream.Tumbling(ms(op.Window.SizeMs))
+	if op.Window.SlideMs != op.Window.SizeMs {
+		windows = stream.Sliding(ms(op.Window.SizeMs), ms(op.Window.SlideMs))
+	}
+	opts = append(opts, stream.AllowedLateness(ms(op.Window.AllowedLatenessMs)))
+	b.outputs[op] = stream.Window(keyed, op.Uid, windows, newAggregator, opts...)
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,203 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"cutwater/codec"
+	"cutwater/messages"
+	"cutwater/storage/vfs"
+	"cutwater/stream"
+	"cutwater/stream/catalog"
+	"cutwater/stream/row"
+	"cutwater/topology"
+)
+
+// noSource and noSink are enough to build a program, not to run it.
+type noSource struct{ schema *row.Schema }
+
+func (s noSource) Discover(context.Context, vfs.FS, int) (*messages.SplitsDiscovered, error) {
+	return nil, errors.New("nothing to read")
+}
+func (s noSource) Open(context.Context, vfs.FS, *messages.Split) (stream.SplitReader[row.Row], error) {
+	return nil, errors.New("nothing to read")
+}
+func (s noSource) Bounded() bool               { return true }
+func (s noSource) Codec() codec.Codec[row.Row] { return row.Codec(s.schema) }
+
+type noSink struct{ stream.Sink[row.Row] }
+
+// buildable is connectors with constructors.
+func buildable() *catalog.Catalog {
+	c := connectors()
+	for i := range c.Sources {
+		c.Sources[i].New = func(v catalog.Values) (stream.Source[row.Row], error) { return noSource{v.Schema}, nil }
+	}
+	for i := range c.Sinks {
+		c.Sinks[i].New = func(v catalog.Values) (stream.Sink[row.Row], error) {
+			if v.Schema == nil {
+				return nil, errors.New("a sink needs the schema of its input")
+			}
+			return noSink{}, nil
+		}
+	}
+	return c
+}
+
+func graph(p *stream.Program) string {
+	var b strings.Builder
+	g := p.Graph()
+	fmt.Fprintf(&b, "%s parallelism=%d max=%d\n", g.Name, g.Parallelism, g.MaxParallelism)
+	for _, o := range g.Operators {
+		fmt.Fprintf(&b, "%s %s at %s", o.Kind, o.Uid, o.Declared)
+		if o.Parallelism > 0 {
+			fmt.Fprintf(&b, " parallelism=%d", o.Parallelism)
+		}
+		for _, in := range o.Inputs {
+			fmt.Fprintf(&b, " <%s- %s", strings.ToLower(in.Partitioning.String()), in.Uid)
+			if in.Side != "" {
+				b.WriteString("." + in.Side)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// The documentation's example becomes three operators and its settings.
+func TestBuildExample(t *testing.T) {
+	const path = "../examples/flights/topology.yaml"
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := topology.Load(path, src, buildable(), environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, settings, err := topology.Build(top, buildable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `flights parallelism=2 max=0
+source flights at ../examples/flights/topology.yaml:13
+window daily at ../examples/flights/topology.yaml:21 <hash- flights
+sink out at ../examples/flights/topology.yaml:31 <forward- daily
+`
+	if got := graph(program); got != want {
+		t.Errorf("the graph is\n%swant\n%s", got, want)
+	}
+	if c := settings.Checkpointing; c.IntervalMs != 1000 || c.NumRetained != 3 || c.Storage != "filesystem" || c.TimeoutMs != 600_000 || !c.AfterTasksFinish {
+		t.Errorf("checkpointing is %v", c)
+	}
+	if r := settings.Restart; r.Kind != messages.RestartKind_EXPONENTIAL_DELAY || r.InitialBackoffMs != 50 || r.BackoffMultiplier != 1.5 || r.Jitter != 0.1 {
+		t.Errorf("restart is %v", r)
+	}
+	if settings.Backend != "heap" || settings.BufferTimeoutMs != 1 {
+		t.Errorf("backend %q, buffer timeout %d ms", settings.Backend, settings.BufferTimeoutMs)
+	}
+}
+
+// Every kind of operator and side output builds; a union is an edge, not an operator.
+func TestBuildEveryOperator(t *testing.T) {
+	src := strings.Replace(flightsPrefix, "tags: list}", "tags: list}, malformed: side, rate: 10", 1) + `
+  - {uid: f, input: in, filter: delay > 15, parallelism: 2}
+  - {uid: m, input: f, map: {origin: origin, date: date, label: upper(origin)}}
+  - {uid: all, input: [f, in]}
+  - {uid: running, input: all, key-by: [origin, delay], aggregate: {n: count()}}
+  - {uid: sliding, input: all, window: {sliding: {size: 2h, slide: 30m}, allowed-lateness: 1h}, aggregate: {n: count(origin)}}
+  - {uid: o1, input: m, sink: {file: {path: o1}}}
+  - {uid: o2, input: running, sink: {file: {path: o2}}}
+  - {uid: o3, input: sliding, sink: {file: {path: o3}}}
+  - {uid: o4, input: sliding.late, sink: {file: {path: o4}}}
+  - {uid: o5, input: in.malformed, sink: {file: {path: o5}}}
+  - {uid: o6, input: in.malformed, sink: {file: {path: o6}}}
+`
+	top, err := topology.Load("t.yaml", []byte(src), buildable(), environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, _, err := topology.Build(top, buildable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `t parallelism=1 max=0
+source in at t.yaml:4
+map f at t.yaml:8 parallelism=2 <rebalance- in
+map m at t.yaml:9 <rebalance- f
+aggregate running at t.yaml:11 <hash- f <hash- in
+window sliding at t.yaml:12 <hash- f <hash- in
+sink o1 at t.yaml:13 <forward- m
+sink o2 at t.yaml:14 <forward- running
+sink o3 at t.yaml:15 <forward- sliding
+sink o4 at t.yaml:16 <forward- sliding.late
+map in-malformed at t.yaml:4 <forward- in.malformed
+sink o5 at t.yaml:17 <forward- in-malformed
+sink o6 at t.yaml:18 <forward- in-malformed
+`
+	if got := graph(program); got != want {
+		t.Errorf("the graph is\n%swant\n%s", got, want)
+	}
+}
+
+// What a connector refuses names the operator and its line.
+func TestBuildConnectorError(t *testing.T) {
+	top, err := topology.Load("t.yaml", []byte(flightsPrefix+"  - {uid: o, input: in, sink: {blackhole: {}}}\n"), buildable(), environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := buildable()
+	c.Sources[0].New = func(catalog.Values) (stream.Source[row.Row], error) { return nil, errors.New("refused") }
+	if _, _, err = topology.Build(top, c); err == nil || err.Error() != `t.yaml:4: operator "in": refused` {
+		t.Errorf("Build: %v", err)
+	}
+	if _, _, err = topology.Build(top, &catalog.Catalog{}); err == nil || !strings.Contains(err.Error(), `no source "file"`) {
+		t.Errorf("Build without connectors: %v", err)
+	}
+}
+
+type pass[K any] struct{}
+
+func (pass[K]) Process(c *stream.Context[K, row.Row], v row.Row) error {
+	c.Emit(v)
+	return nil
+}
+
+// Go operators are found by name, keyed or not; one that does not fit says so.
+func TestBuildProcess(t *testing.T) {
+	stream.RegisterProcess("topology-test-keyed", stream.RowProcess{Keyed: func(in, key, out *row.Schema) (stream.Processor[row.Row, row.Row, row.Row], error) {
+		if len(in.Fields) != 5 || len(key.Fields) != 1 || key.Fields[0].Name != "origin" || len(out.Fields) != 1 {
+			return nil, fmt.Errorf("wants 5 fields, the key origin and 1 output field, has %v, %v, %v", in, key, out)
+		}
+		return pass[row.Row]{}, nil
+	}})
+	stream.RegisterProcess("topology-test-each", stream.RowProcess{Each: func(in, out *row.Schema) (stream.Processor[stream.NoKey, row.Row, row.Row], error) {
+		return pass[stream.NoKey]{}, nil
+	}})
+	for _, c := range []struct{ operator, want string }{
+		{"process: topology-test-keyed, key-by: origin, schema: {n: int}", "process op at t.yaml:7 <hash- in"},
+		{"process: topology-test-each", "transform op at t.yaml:7 <forward- in"},
+		{"process: topology-test-keyed, key-by: origin", `t.yaml:7: operator "op": wants 5 fields`},
+		{"process: topology-test-keyed", "add key-by"},
+		{"process: topology-test-each, key-by: origin", "remove key-by"},
+		{"process: nosuch", `no operator "nosuch"`},
+	} {
+		src := flightsPrefix + "  - {uid: op, input: in, " + c.operator + "}\n" + sinkSuffix
+		top, err := topology.Load("t.yaml", []byte(src), buildable(), environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, _, err := topology.Build(top, buildable())
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = graph(program)
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s\nwant %s", c.operator, got, c.want)
+		}
+	}
+}
