@@ -98,7 +98,7 @@ func (c *Coordinator) abortEndedTasks() {
 	for i := 0; i < len(c.pending); {
 		p := c.pending[i]
 		task := p.waitsFor(c.executions)
-		if task < 0 || p.phase == finalizing {
+		if task < 0 {
 			i++
 			continue
 		}

@@ -237,6 +237,7 @@ func (c *Coordinator) Latest() *messages.CompletedCheckpoint {
 }
 
 // Completed returns the completed checkpoints that are retained, newest last.
+// The records are not to be changed.
 func (c *Coordinator) Completed() []*messages.CompletedCheckpoint {
 	var all []*messages.CompletedCheckpoint
 	for _, e := range c.store.list {
