@@ -1,6 +1,9 @@
 package floors
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -128,5 +131,27 @@ func TestChain(t *testing.T) {
 		if got := len(r.check([]file{f})) == 0; got != test.ok {
 			t.Errorf("%s imports %s: %v", test.importer, test.imported, got)
 		}
+	}
+}
+
+// Read finds every Go file, and leaves out data of tests and what is not Go.
+func TestRead(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a/a.go", "a/testdata/bad.go", "a/readme.txt", "b/b_test.go", "testdata/bad.go"} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("package x\nimport \"cutwater/c\"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := read(root, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(files)
+	if want := "[{a/a.go a false [c] [true]} {b/b_test.go b true [c] [true]}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
