@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -59,71 +58,6 @@ func TestLocked(t *testing.T) {
 	}
 	if err := open(t, path).Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestDamaged: whatever byte of a record is flipped, the store opens with what
-// was written, or says that it is corrupt. It never opens with something else.
-func TestDamaged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "metadata.db")
-	s := open(t, path)
-	for _, c := range []*messages.MetadataCommand{
-		metadatatest.Register(metadatatest.Job), metadatatest.StartEpoch(metadatatest.Job),
-		metadatatest.Allocate(metadatatest.Job, 1), metadatatest.Complete(metadatatest.Job, 1, 1),
-	} {
-		if _, err := s.Propose(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	refused := 0
-	for at := 0; at < len(whole); at += 7 {
-		if whole[at] == 0 && at%4096 > 512 {
-			continue // unused space, mostly
-		}
-		content := append([]byte(nil), whole...)
-		content[at] ^= 0x41
-		damaged := filepath.Join(dir, strconv.Itoa(at))
-		if err := os.WriteFile(damaged, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := metadata.OpenLocal(damaged, metadata.LocalOptions{})
-		switch {
-		case err == nil:
-			r, err := s.Job(context.Background(), metadatatest.Job)
-			if err != nil || r.Epoch > 1 || len(r.Completed) > 1 || len(r.Completed) == 1 && r.Completed[0].Checkpoint != 1 {
-				t.Fatalf("with byte %d flipped the record is %v, %v", at, r, err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-		case errors.Is(err, metadata.ErrCorrupt), errors.Is(err, metadata.ErrNewerFormat):
-			refused++
-		default:
-			t.Fatalf("with byte %d flipped: %v", at, err)
-		}
-		if err := os.Remove(damaged); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if refused == 0 {
-		t.Fatal("no flipped byte was noticed")
-	}
-	for _, size := range []int{1, 100, 4096, 8192, 8192 + 17} {
-		damaged := filepath.Join(dir, "cut"+strconv.Itoa(size))
-		if err := os.WriteFile(damaged, whole[:size], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := metadata.OpenLocal(damaged, metadata.LocalOptions{}); !errors.Is(err, metadata.ErrCorrupt) {
-			t.Fatalf("cut to %d bytes: %v", size, err)
-		}
 	}
 }
 
