@@ -50,18 +50,17 @@ type alarm struct {
 }
 
 type testTask struct {
-	chain   *operator.Chain
-	yield   operator.Yield
-	in      []inMessage
-	inputs  []messages.OperatorInput
-	marks   map[int]int64 // input -> watermark
-	mark    int64
-	wanted  int // splits
-	splits  []*messages.Split
-	outs    []*operator.EdgeWriter
-	keyed   map[string]state.Backend
-	ended   bool
-	waiting bool
+	chain  *operator.Chain
+	yield  operator.Yield
+	in     []inMessage
+	inputs []messages.OperatorInput
+	marks  map[int]int64 // input -> watermark
+	mark   int64
+	wanted int // splits
+	splits []*messages.Split
+	outs   []*operator.EdgeWriter
+	keyed  map[string]state.Backend
+	ended  bool
 }
 
 // inMessage is a batch, or a watermark if batch is nil.
@@ -214,7 +213,7 @@ func (d *driver) advance(ms int64) {
 		a.f()
 	}
 	for _, task := range d.tasks {
-		task.waiting = false
+		d.flush(task)
 	}
 }
 

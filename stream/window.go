@@ -90,6 +90,7 @@ func (o *windowOperator[K, T, A, R]) Open(ctx *operator.Context) (err error) {
 		o.err = o.f.Add(acc, o.record)
 	}
 	o.fired = func(hash uint64, key []byte, namespace, timestampMs int64) {
+		ctx.Yield.Budget--
 		o.cursor.Hash, o.cursor.Key = hash, append(o.cursor.Key[:0], key...)
 		o.timer(namespace, timestampMs)
 	}
