@@ -165,6 +165,7 @@ func (b *builder) aggregate(op *Operator) {
 	if op.Window.SlideMs != op.Window.SizeMs {
 		windows = stream.Sliding(ms(op.Window.SizeMs), ms(op.Window.SlideMs))
 	}
+	windows = windows.Offset(ms(op.Window.OffsetMs))
 	opts = append(opts, stream.AllowedLateness(ms(op.Window.AllowedLatenessMs)))
 	b.outputs[op] = stream.Window(keyed, op.Uid, windows, newAggregator, opts...)
 }

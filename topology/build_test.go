@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"cutwater/codec"
 	"cutwater/messages"
 	"cutwater/storage/vfs"
@@ -199,5 +201,44 @@ func TestBuildProcess(t *testing.T) {
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s\nwant %s", c.operator, got, c.want)
 		}
+	}
+}
+
+// A restart strategy sets the keys that it uses and no others; values of keys
+// arrive in the settings.
+func TestSettings(t *testing.T) {
+	for _, c := range []struct{ yaml, want string }{
+		{"restart: {strategy: none}", "kind:NO_RESTART"},
+		{"restart: {strategy: fixed-delay, attempts: 5, delay: 2s}", "kind:FIXED_DELAY attempts:5 delay_ms:2000"},
+		{"restart: {strategy: failure-rate, max-failures: 3}", "kind:FAILURE_RATE delay_ms:1000 max_failures:3 interval_ms:60000"},
+		{"restart: {max-backoff: 2s, jitter: 0.5}", "kind:EXPONENTIAL_DELAY initial_backoff_ms:50 max_backoff_ms:2000 backoff_multiplier:1.5 jitter:0.5 reset_after_ms:3600000"},
+		{"state: {backend: bolt}\nbuffer-timeout: 5ms", "bolt 5"},
+	} {
+		src := strings.Replace(flightsPrefix, "operators:", c.yaml+"\noperators:", 1) + "  - {uid: o, input: in, sink: {blackhole: {}}}\n"
+		top, err := topology.Load("t.yaml", []byte(src), buildable(), environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The text form of messages varies in its spaces on purpose.
+		got := strings.Join(strings.Fields(top.Settings.Restart.String()), " ")
+		if strings.HasPrefix(c.yaml, "state") {
+			got = fmt.Sprint(top.Settings.Backend, " ", top.Settings.BufferTimeoutMs)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.yaml, got, c.want)
+		}
+	}
+	src := strings.Replace(flightsPrefix, "interval: 1s", "interval: 2s, mode: at-least-once, min-pause: 1s, tolerable-failures: 2, retention: on-failure, dir: chk, savepoint-dir: /sp, inline-threshold: 1KiB, incremental: true, after-tasks-finish: false", 1)
+	top, err := topology.Load("folder/t.yaml", []byte(src), buildable(), environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &messages.CheckpointConfig{
+		IntervalMs: 2000, AtLeastOnce: true, TimeoutMs: 600_000, MinPauseMs: 1000, MaxConcurrent: 1, TolerableFailures: 2,
+		Retention: messages.Retention_RETAIN_ON_FAILURE, NumRetained: 3, Storage: "filesystem", Dir: "folder/chk", SavepointDir: "/sp",
+		InlineThresholdBytes: 1024, Incremental: true,
+	}
+	if !proto.Equal(top.Settings.Checkpointing, want) {
+		t.Errorf("checkpointing is %v, want %v", top.Settings.Checkpointing, want)
 	}
 }

@@ -176,6 +176,7 @@ var windowSection = &Section{
 	Keys: []Key{
 		{Name: "tumbling", Kind: Duration, Min: 1, Max: maxMs, Doc: "Windows of this length, one after the other, aligned to 1970-01-01 UTC."},
 		{Name: "sliding", Kind: Block, Section: slidingSection, Doc: "Windows that overlap."},
+		{Name: "offset", Kind: Duration, Default: "0s", Min: 0, Max: maxMs, Doc: "Shifts the windows: with 5h, days begin at 05:00 UTC."},
 		{Name: "allowed-lateness", Kind: Duration, Default: "0s", Min: 0, Max: maxMs, Doc: "How long after its end a window still takes records and emits again. Later records go to `uid.late`, or are dropped and counted."},
 	},
 }

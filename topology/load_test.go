@@ -98,7 +98,7 @@ func describe(b *strings.Builder, t *topology.Topology) {
 			}
 		}
 		if op.Window != nil {
-			fmt.Fprintf(b, " window %d/%d+%d ms", op.Window.SizeMs, op.Window.SlideMs, op.Window.AllowedLatenessMs)
+			fmt.Fprintf(b, " window %d/%d@%d+%d ms", op.Window.SizeMs, op.Window.SlideMs, op.Window.OffsetMs, op.Window.AllowedLatenessMs)
 		}
 		if op.Connector != nil {
 			v := op.Connector.Values

@@ -305,15 +305,15 @@ func (r *resolver) aggregate(op *Operator, in *row.Schema) {
 
 func (r *resolver) window(op *Operator) bool {
 	w := op.block.value("window").block
-	if w == nil || w.node == nil {
-		return false
+	if w == nil || w.node == nil || w.node.shape != mapping {
+		return false // was reported
 	}
 	tumbling, sliding := w.node.get("tumbling") != nil, w.node.get("sliding") != nil
 	if tumbling == sliding {
 		r.add(ruleOperator, w.node.at, "a window has exactly one of tumbling and sliding")
 		return false
 	}
-	op.Window = &Window{SizeMs: w.value("tumbling").int, SlideMs: w.value("tumbling").int, AllowedLatenessMs: w.value("allowed-lateness").int}
+	op.Window = &Window{SizeMs: w.value("tumbling").int, SlideMs: w.value("tumbling").int, OffsetMs: w.value("offset").int, AllowedLatenessMs: w.value("allowed-lateness").int}
 	if sliding {
 		s := w.value("sliding").block
 		op.Window.SizeMs, op.Window.SlideMs = s.value("size").int, s.value("slide").int
@@ -321,6 +321,10 @@ func (r *resolver) window(op *Operator) bool {
 			r.add(ruleValue, s.at("slide"), "the slide must divide the size: %d ms is no multiple of %d ms", op.Window.SizeMs, op.Window.SlideMs)
 			return false
 		}
+	}
+	if w.has("offset") && op.Window.SlideMs > 0 && op.Window.OffsetMs >= op.Window.SlideMs {
+		r.add(ruleValue, w.at("offset"), "the offset must be shorter than the time between two windows, %d ms", op.Window.SlideMs)
+		return false
 	}
 	return true
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"cutwater/codec"
+	"cutwater/stream"
 	"cutwater/stream/row"
+	"cutwater/topology/aggregate"
 	"cutwater/topology/expression"
 )
 
@@ -163,5 +166,59 @@ func TestFilter(t *testing.T) {
 	}
 	if _, _, err := filter(keyRow(math.MaxInt64, 0, "", 0)); err == nil {
 		t.Error("an overflow passes")
+	}
+}
+
+// What a source could not read becomes a row with its place and reason.
+func TestMalformedRows(t *testing.T) {
+	rows := malformedRows()
+	out, ok, err := rows(stream.MalformedRecord{Where: "a.csv", Offset: 7, Line: 2, Problem: "no int", Raw: "x,y"})
+	if err != nil || !ok || textOf(out, 0) != "a.csv" || out.Cells[1] != 7 || out.Cells[2] != 2 || textOf(out, 3) != "no int" || textOf(out, 4) != "x,y" {
+		t.Error(out, ok, err)
+	}
+}
+
+// An aggregator's rows have the key, then the aggregates; null keys and empty
+// results are null; parts that are merged overflow with the operator's place.
+func TestAggregator(t *testing.T) {
+	op := &Operator{Keys: []int{2}, Aggregates: &aggregate.Set{}, Output: &row.Schema{Fields: []row.Field{
+		{Name: "s", Kind: row.String}, {Name: "most", Kind: row.String}, {Name: "sum", Kind: row.Int},
+	}}}
+	for _, source := range []string{"max(s)", "sum(n)"} {
+		if _, err := op.Aggregates.Add(source, keySchema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, keys := newAggregatorOf(op, "t.yaml:1"), newKeyCodec(keySchema, op.Keys)
+	result := func(acc *aggregate.Accumulator, of row.Row) row.Row {
+		var key row.Row
+		if err := keys.DecodeKey(keys.appendFrom(nil, of), &key); err != nil {
+			t.Fatal(err)
+		}
+		out, err := a.Result(key, stream.Interval{}, acc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	var acc, other aggregate.Accumulator
+	a.Init(&acc)
+	a.Init(&other)
+	if out := result(&acc, keyRow(0, 0, "", 4)); out.Nulls != 0b111 {
+		t.Errorf("nothing of a null key: nulls %b", out.Nulls)
+	}
+	for acc, r := range map[*aggregate.Accumulator]row.Row{&acc: keyRow(math.MaxInt64, 0, "b", 0), &other: keyRow(1, 0, "c", 0)} {
+		if err := a.Add(acc, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := result(&acc, keyRow(0, 0, "k", 0)); out.Nulls != 0 || textOf(out, 0) != "k" || textOf(out, 1) != "b" || out.Cells[2] != math.MaxInt64 {
+		t.Errorf("one row: %v", out)
+	}
+	if err := a.Merge(&acc, &other); err == nil || !strings.HasPrefix(err.Error(), "t.yaml:1: aggregate: int overflow in sum(n)") {
+		t.Errorf("Merge: %v", err)
+	}
+	if err := a.Add(&acc, keyRow(1, 0, "", 0)); err == nil {
+		t.Error("an overflow is added")
 	}
 }

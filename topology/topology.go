@@ -133,7 +133,7 @@ type EventTime struct {
 
 // Window divides event time; a tumbling one has SlideMs == SizeMs.
 type Window struct {
-	SizeMs, SlideMs, AllowedLatenessMs int64
+	SizeMs, SlideMs, OffsetMs, AllowedLatenessMs int64
 }
 
 // Load reads and checks a topology. Path is for messages and for its relative
