@@ -35,6 +35,7 @@ type driver struct {
 	alarms  []alarm
 	events  []string
 	failed  error
+	read    uint64 // records, by Progress
 	// budget is how many records a turn may handle.
 	budget int
 }
@@ -162,7 +163,7 @@ func (d *driver) deploy(task *testTask, uids []string, from *snapshot, specs map
 			WakeAt:       func(at int64) { d.alarms = append(d.alarms, alarm{at, func() {}}) },
 			Fail:         func(err error) { d.failed = err },
 			RequestSplit: func() { task.wanted++ },
-			Progress:     func(uint64, uint64) {},
+			Progress:     func(records, _ uint64) { d.read = records },
 			Event:        func(kind, detail string) { d.events = append(d.events, kind+" "+detail) },
 		}
 		if specs[uid].Keyed {

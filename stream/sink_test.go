@@ -1,0 +1,229 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"cutwater/messages"
+	"cutwater/stream"
+	"cutwater/stream/operator"
+)
+
+func sinkProgram(t testing.TB, src *listSource, sink *memorySink[ev]) *stream.Program {
+	t.Helper()
+	b := stream.New("sinks")
+	stream.To(stream.From(b, "in", src), "out", sink)
+	p, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func fiveRecords() *listSource {
+	return &listSource{splits: [][]ev{{{"a", 1, 1}, {"b", 2, 2}, {"c", 3, 3}, {"d", 4, 4}, {"e", 5, 5}}}}
+}
+
+// records lets the source emit so many records.
+func (d *driver) records(t *testing.T, n uint64) {
+	t.Helper()
+	d.budget = 1
+	for until := d.read + n; d.read < until; {
+		d.settle()
+		if _, err := d.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.drain()
+	d.settle()
+}
+
+// What an aborted checkpoint prepared is committed with the next one that
+// completes, in the order of checkpoints, and not before.
+func TestSinkCommitsInOrderAfterCompletion(t *testing.T) {
+	sink := newMemorySink[ev]()
+	d := newDriver(t, sinkProgram(t, fiveRecords(), sink), nil, []string{"in", "out"})
+	d.records(t, 1)
+	for id := uint64(1); id <= 3; id++ {
+		if _, err := d.checkpoint(id, false); err != nil {
+			t.Fatal(err)
+		}
+		d.settle()
+		if len(sink.committed) != 0 {
+			t.Fatalf("committed before completion: %v", sink.committed)
+		}
+		if d.quiescent() {
+			t.Error("quiescent with committables outstanding")
+		}
+		if id == 1 {
+			d.tasks[0].chain.Operators[1].Aborted(1)
+		}
+		d.records(t, 1)
+	}
+	sink.log = nil
+	if err := d.complete(2); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(sink.log, ", "); got != "commit 1, commit 2" {
+		t.Errorf("after completion of 2: %s", got)
+	}
+	if err := d.complete(2); err != nil || len(sink.log) != 2 {
+		t.Errorf("a repeated notification: %v %v", sink.log, err)
+	}
+	if err := d.complete(3); err != nil || len(sink.committed) < 3 {
+		t.Errorf("after completion of 3: %v, %v", sink.committed, err)
+	}
+}
+
+// After a restore the committables of the checkpoint are committed, again if
+// need be, before a record is taken; Start comes first and sees them all.
+func TestSinkCommitsRestoredFirst(t *testing.T) {
+	sink := newMemorySink[ev]()
+	p := sinkProgram(t, fiveRecords(), sink)
+	chain := []string{"in", "out"}
+	d := newDriver(t, p, nil, chain)
+	d.records(t, 2)
+	s, err := d.checkpoint(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	sink.log = nil
+	d = newDriver(t, p, s, chain)
+	if busy, err := d.turn(); busy || err != nil {
+		t.Errorf("a record before the restored commits: busy %v, %v", busy, err)
+	}
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.checkpoint(2, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(sink.log, ", "); got != "start 1, commit 1, prepare 2, commit 2" {
+		t.Errorf("order: %s", got)
+	}
+	if len(sink.committed) != 5 || !d.quiescent() {
+		t.Errorf("committed %v", sink.committed)
+	}
+}
+
+// Committables of a checkpoint after the restored one are aborted.
+func TestSinkAbortsLaterCommittables(t *testing.T) {
+	sink := newMemorySink[ev]()
+	p := sinkProgram(t, fiveRecords(), sink)
+	d := newDriver(t, p, nil)
+	d.records(t, 3)
+	s, err := d.checkpoint(5, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.checkpoint = 4
+	sink.log = nil
+	d = newDriver(t, p, s)
+	d.settle()
+	if got := strings.Join(sink.log, ", "); got != "start 1, abort 5" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A commit that fails is tried again after growing delays; one that keeps
+// failing fails the task.
+func TestSinkRetriesCommits(t *testing.T) {
+	sink := newMemorySink[ev]()
+	d := newDriver(t, sinkProgram(t, fiveRecords(), sink), nil)
+	d.records(t, 5)
+	sink.failures = 2
+	if _, err := d.checkpoint(1, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		ms   int64
+		done bool
+	}{{99, false}, {1, false}, {199, false}, {1, true}} {
+		d.advance(step.ms)
+		d.settle()
+		if done := len(sink.committed) > 0; done != step.done {
+			t.Errorf("at %d ms: committed %v", d.now, sink.committed)
+		}
+	}
+	d = newDriver(t, sinkProgram(t, fiveRecords(), sink), nil)
+	d.records(t, 5)
+	sink.failures = 1000
+	if _, err := d.checkpoint(1, true); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		d.advance(60_000)
+		d.settle()
+	}
+	checkUserError(t, d.failed, "out", "committing checkpoint 1 failed 8 times, last: target is away", false)
+}
+
+// A sink whose flush is behind holds its chain; the flush and the prepare that
+// follows it run in order wherever they are run.
+func TestSinkHoldsWhileFlushIsBehind(t *testing.T) {
+	sink := newMemorySink[ev]()
+	sink.recordBytes = 64 << 10
+	src := &listSource{splits: [][]ev{make([]ev, 20)}}
+	d := newDriver(t, sinkProgram(t, src, sink), nil, []string{"in", "out"})
+	for d.read == 0 {
+		d.settle()
+		if _, err := d.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.tasks[0].yield.Held != 1 || d.read == 0 {
+		t.Fatalf("held %d after %d records", d.tasks[0].yield.Held, d.read)
+	}
+	if busy, _ := d.turn(); busy {
+		t.Error("a held chain took records")
+	}
+	sink.log = nil
+	if _, err := d.checkpoint(1, false); err != nil { // its work runs before the flush was run
+		t.Fatal(err)
+	}
+	if got := strings.Join(sink.log, ", "); got != "flush 1, prepare 1" {
+		t.Errorf("order: %s", got)
+	}
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.checkpoint(2, true); err != nil || len(sink.committed) != 20 {
+		t.Errorf("committed %d of 20, %v", len(sink.committed), err)
+	}
+}
+
+type failingSink struct{ *memorySink[ev] }
+
+type failingWriter struct{ memoryWriter[ev] }
+
+func (w *failingWriter) Prepare(uint64) func(context.Context) ([]*messages.Committable, error) {
+	return func(context.Context) ([]*messages.Committable, error) { return nil, errors.New("disk full") }
+}
+
+func (s failingSink) NewWriter(stream.SinkContext) (stream.SinkWriter[ev], error) {
+	return &failingWriter{memoryWriter[ev]{sink: s.memorySink}}, nil
+}
+
+// A prepare that fails has lost records: the task must be restored, declining
+// the checkpoint is not enough.
+func TestSinkPrepareFailureFailsTheTask(t *testing.T) {
+	b := stream.New("sinks")
+	stream.To(stream.From(b, "in", fiveRecords()), "out", failingSink{newMemorySink[ev]()})
+	p, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, p, nil)
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.checkpoint(1, true); !errors.Is(err, operator.ErrTask) {
+		t.Errorf("got %v, want ErrTask", err)
+	}
+	if d.failed == nil {
+		t.Error("the task was not failed")
+	}
+}
