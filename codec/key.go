@@ -42,8 +42,32 @@ func KeyOf[K any]() (Key[K], error) {
 	if !k.varies {
 		k.width = len(k.AppendKey(nil, zero))
 	}
+	switch fast := any(k).(type) {
+	case *keyCodec[int64]:
+		return any(int64Key{fast}).(Key[K]), nil
+	case *keyCodec[uint64]:
+		return any(uint64Key{fast}).(Key[K]), nil
+	case *keyCodec[string]:
+		return any(stringKey{fast}).(Key[K]), nil
+	}
 	return k, nil
 }
+
+// The most frequent keys are appended without a look at their fields.
+type (
+	int64Key  struct{ *keyCodec[int64] }
+	uint64Key struct{ *keyCodec[uint64] }
+	stringKey struct{ *keyCodec[string] }
+)
+
+// AppendKey implements Key.
+func (int64Key) AppendKey(dst []byte, k int64) []byte { return keygroup.AppendInt(dst, k) }
+
+// AppendKey implements Key.
+func (uint64Key) AppendKey(dst []byte, k uint64) []byte { return keygroup.AppendInt(dst, int64(k)) }
+
+// AppendKey implements Key.
+func (stringKey) AppendKey(dst []byte, k string) []byte { return append(dst, k...) }
 
 type keyField struct {
 	kind reflect.Kind

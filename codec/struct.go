@@ -20,7 +20,7 @@ func Struct[T any]() (Codec[T], error) {
 		return nil, err
 	}
 	c.schema = schemaOf(t)
-	c.whole = littleEndian && !c.text && c.width == int(t.Size())
+	c.whole = littleEndian && !c.text && c.width > 0 && c.width == int(t.Size())
 	for i := range c.fields {
 		c.whole = c.whole && c.fields[i].from == c.fields[i].to
 	}
@@ -145,11 +145,12 @@ func (c *structCodec[T]) Schema() string { return c.schema }
 
 // Encode copies the fields.
 func (c *structCodec[T]) Encode(fixed, text []byte, v T) []byte {
-	p := unsafe.Pointer(&v)
 	if c.whole {
-		copy(fixed[:c.width], unsafe.Slice((*byte)(p), c.width))
+		// T has no pointers, so it may be stored at any address
+		*(*T)(unsafe.Pointer(&fixed[:c.width][0])) = v
 		return text
 	}
+	p := unsafe.Pointer(&v)
 	for i := range c.fields {
 		f := &c.fields[i]
 		at, to := unsafe.Add(p, f.from), fixed[f.to:]
@@ -178,11 +179,11 @@ func (c *structCodec[T]) Decode(fixed []byte, text string, v *T) error {
 			return fmt.Errorf("%w: a bool of %d", ErrDecode, fixed[at])
 		}
 	}
-	p := unsafe.Pointer(v)
 	if c.whole {
-		copy(unsafe.Slice((*byte)(p), c.width), fixed[:c.width])
+		*v = *(*T)(unsafe.Pointer(&fixed[:c.width][0]))
 		return nil
 	}
+	p := unsafe.Pointer(v)
 	for i := range c.fields {
 		f := &c.fields[i]
 		at, from := unsafe.Add(p, f.from), fixed[f.to:]
