@@ -36,6 +36,10 @@ func (s *Set) Codec() Codec {
 // Width is 8 bytes for each cell and each text.
 func (c Codec) Width() int { return 8 * (c.cells + c.texts) }
 
+// HasText reports whether there are minima or maxima of strings; without them
+// state updates accumulators in place.
+func (c Codec) HasText() bool { return c.texts > 0 }
+
 // Encode implements codec.Codec.
 func (c Codec) Encode(fixed, text []byte, a Accumulator) []byte {
 	for i := range c.cells {

@@ -205,8 +205,11 @@ func TestMergeAndCodec(t *testing.T) {
 func TestFixedWidth(t *testing.T) {
 	s, _ := setOf(t, "count()", "count(delay > 15)", "sum(delay)", "max(delay)")
 	c := s.Codec()
-	if c.Width() != 8*6 {
-		t.Errorf("width %d", c.Width())
+	if c.Width() != 8*6 || codec.HasText(c) {
+		t.Errorf("width %d, text %v", c.Width(), codec.HasText(c))
+	}
+	if strings, _ := setOf(t, "max(origin)"); !codec.HasText(strings.Codec()) {
+		t.Error("a maximum of strings has no text")
 	}
 	if got := c.Schema(); got != "aggregates{count int; count int; sum int; max int}" {
 		t.Errorf("schema %q", got)
