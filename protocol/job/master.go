@@ -232,7 +232,8 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 // has no effects.
 func (m *Master) SetNodes(nodes []Node) { m.config.Nodes = slices.Clone(nodes) }
 
-// Status is how the job stands. An ended status is recorded durably.
+// Status is how the job stands. An ended status is recorded durably, save that of
+// a job that could not even take an epoch.
 func (m *Master) Status() messages.JobStatus { return m.status }
 
 // Failure is why the last attempt or the job failed, or nil.

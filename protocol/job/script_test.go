@@ -150,6 +150,8 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(h)
 	case "old-report": // a task of the attempt before reports a state
 		w.step(w.state(w.forgotten[0], messages.TaskState(messages.TaskState_value["TASK_"+d.Words()[0]]), ""))
+	case "stray": // messages that belong nowhere
+		w.stray()
 	case "cancel":
 		w.step(&messages.CancelJob{Job: testJob})
 	case "suspend":
@@ -172,7 +174,7 @@ func (w *world) directive(d *script.Directive) error {
 			}
 			before := w.out.Len()
 			w.advance(1000)
-			if tick := w.out.String()[before:]; strings.Count(tick, "\n") <= 3 { // the heartbeat of a quiet second
+			if tick := w.out.String()[before:]; strings.Count(tick, "\n") <= int(d.Int("quiet", 3)) { // the heartbeat of a quiet second
 				kept := w.out.String()[:before]
 				w.out.Reset()
 				w.out.WriteString(kept)
@@ -348,6 +350,35 @@ func (w *world) report(d *script.Directive) error {
 	}
 	w.step(w.state(dep, messages.TaskState(messages.TaskState_value["TASK_"+words[1]]), d.Arg("why", "")))
 	return nil
+}
+
+// stray sends one message of each kind that the Master must not obey.
+func (w *world) stray() {
+	now, old := w.deployed[w.order[0]], w.forgotten[0]
+	other := w.deployed[w.order[len(w.order)-1]]
+	nobody := &messages.TaskId{Vertex: "nobody"}
+	future := &messages.Fence{Job: testJob, Epoch: now.Fence.Epoch + 1, Attempt: now.Fence.Attempt}
+	foreign := &messages.Fence{Job: strings.Repeat("f", 32), Epoch: 1}
+	for _, m := range []proto.Message{
+		&messages.SplitRequest{Fence: old.Fence, Task: old.Task, Uid: "src", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: now.Task, Uid: "nothing", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: other.Task, Uid: "src", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: nobody, Uid: "src", Number: 1},
+		&messages.EndOfDataReached{Fence: old.Fence, Task: old.Task},
+		&messages.EndOfDataReached{Fence: now.Fence, Task: nobody},
+		&messages.TaskStateChanged{Fence: now.Fence, Task: nobody, State: messages.TaskState_TASK_FAILED},
+		&messages.TaskStateChanged{Fence: future, Task: now.Task, State: messages.TaskState_TASK_FAILED},
+		&messages.TaskStateChanged{Fence: foreign, Task: now.Task, State: messages.TaskState_TASK_FAILED},
+		&messages.Heartbeat{Node: "n9", Fence: future, Tasks: []*messages.TaskId{now.Task}},
+		&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: 1},
+		&messages.WorkDone{Op: 4711},
+		&messages.TimerFired{Key: tickTimer, Generation: 1},
+		&messages.TimerFired{Key: restartTimer, Generation: w.master.timers[restartTimer]},
+		&messages.SourceProgress{Fence: now.Fence, Task: now.Task},
+		&messages.Deploy{},
+	} {
+		w.step(m)
+	}
 }
 
 func (w *world) state(dep *messages.Deploy, s messages.TaskState, why string) *messages.TaskStateChanged {

@@ -121,6 +121,9 @@ func (m *Master) settle() {
 		return
 	}
 	m.disarm(tickTimer)
+	if m.target == messages.JobStatus_SUSPENDED && m.all(finished) {
+		m.target = messages.JobStatus_FINISHED // there is nothing left to resume
+	}
 	if m.target != messages.JobStatus_RESTARTING {
 		m.record(m.target)
 		return

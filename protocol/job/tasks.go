@@ -64,13 +64,17 @@ func (m *Master) taskIs(e *execution, state messages.TaskState, failure *message
 	}
 }
 
+// all reports whether every task of the attempt, of which there is one at least,
+// is so.
+func (m *Master) all(is func(*execution) bool) bool {
+	return len(m.tasks) > 0 && !slices.ContainsFunc(m.tasks, func(e *execution) bool { return !is(e) })
+}
+
+func finished(e *execution) bool { return e.state == messages.TaskState_TASK_FINISHED }
+
 // progress looks whether all tasks run, have ended their data or have finished.
 func (m *Master) progress() {
-	all := func(is func(*execution) bool) bool {
-		return !slices.ContainsFunc(m.tasks, func(e *execution) bool { return !is(e) })
-	}
-	finished := func(e *execution) bool { return e.state == messages.TaskState_TASK_FINISHED }
-	if m.phase == deploying && all(func(e *execution) bool { return finished(e) || e.state == messages.TaskState_TASK_RUNNING }) {
+	if m.phase == deploying && m.all(func(e *execution) bool { return finished(e) || e.state == messages.TaskState_TASK_RUNNING }) {
 		m.phase, m.sinceMs = running, m.nowMs
 		m.setStatus(messages.JobStatus_RUNNING, "")
 		m.proposeStatus(messages.JobStatus_RUNNING)
@@ -79,11 +83,11 @@ func (m *Master) progress() {
 	if m.phase != running && m.phase != suspending {
 		return
 	}
-	if all(finished) {
+	if m.all(finished) {
 		m.stop(messages.JobStatus_FINISHED)
 		return
 	}
-	if !m.endOfData && all(func(e *execution) bool { return finished(e) || e.ended || e.deploy.Finished }) {
+	if !m.endOfData && m.all(func(e *execution) bool { return finished(e) || e.ended || e.deploy.Finished }) {
 		m.endOfData = true
 		m.triggerFinal()
 	}
