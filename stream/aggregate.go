@@ -172,26 +172,22 @@ type reduceOperator[K, T any] struct {
 	out   Emit[T]
 	f     func(sofar, v T) T
 	acc   *state.Value[T]
-
-	record T
-	update func(acc *T, existed bool)
 }
 
 // Open declares the state.
 func (o *reduceOperator[K, T]) Open(ctx *operator.Context) (err error) {
 	o.open(ctx)
-	o.update = func(acc *T, existed bool) {
-		if existed {
-			o.record = o.f(*acc, o.record)
-		}
-		*acc = o.record
-	}
 	o.acc, err = state.NewValue(o.scope(false), "reduce", o.codec)
 	return err
 }
 
+// add reads and writes in two steps: v may refer to memory of its batch, which
+// must not become memory of the state handle.
 func (o *reduceOperator[K, T]) add(v T, ts int64) {
-	o.chain.at, o.record = o.node, v
-	o.acc.Modify(o.update)
-	o.out(o.record, ts)
+	o.chain.at = o.node
+	if sofar, ok := o.acc.Get(); ok {
+		v = o.f(sofar, v)
+	}
+	o.acc.Set(v)
+	o.out(v, ts)
 }

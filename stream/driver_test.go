@@ -12,7 +12,6 @@ import (
 
 	"cutwater/codec"
 	"cutwater/messages"
-	"cutwater/protocol/keygroup"
 	"cutwater/state"
 	"cutwater/state/heap"
 	"cutwater/storage/vfs"
@@ -635,6 +634,5 @@ func (summing) Result(key string, w stream.Interval, acc *sums) (total, error) {
 	return total{key, w.StartMs, w.EndMs, acc.Count, acc.Value}, nil
 }
 
-func keyOf(v ev) string   { return v.Key }
-func msOf(v ev) int64     { return v.Ms }
-func hashOf(s string) int { return keygroup.Of(keygroup.Hash([]byte(s)), maxParallelism) }
+func keyOf(v ev) string { return v.Key }
+func msOf(v ev) int64   { return v.Ms }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cutwater/codec"
+	"cutwater/stream/row"
 )
 
 // KeyedStream is a stream whose records reach the subtask that owns their key.
@@ -49,4 +50,13 @@ func declareKeyed[K, T any](s KeyedStream[K, T], kind, uid string, opts []Option
 // keyDecodeError reports key bytes that are not the key codec's.
 func keyDecodeError(uid string, err error) error {
 	return fmt.Errorf("stream: the keyed state of operator %q has a key that its key codec cannot read: %w", uid, err)
+}
+
+// KeyByFields is KeyBy for rows: the key is a row of the named fields.
+func KeyByFields(s Stream[row.Row], schema *row.Schema, fields ...string) KeyedStream[row.Row, row.Row] {
+	k, err := row.Key(schema, fields...)
+	if err != nil {
+		return KeyedStream[row.Row, row.Row]{stream: s, err: err}
+	}
+	return KeyByFunc(s, k, k.AppendFrom)
 }

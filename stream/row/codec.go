@@ -3,6 +3,7 @@ package row
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cutwater/codec"
@@ -81,6 +82,9 @@ func (c *rowCodec) Decode(fixed []byte, text string, v *Row) error {
 	}
 	return nil
 }
+
+// HasText reports whether a field has a text kind.
+func (c *rowCodec) HasText() bool { return slices.Contains(c.text, true) }
 
 // Schema implements codec.Codec.
 func (c *rowCodec) Schema() string { return c.schema }
