@@ -65,7 +65,12 @@ func add(x, y value) function[int64] {
 			if r.Nulls&mask != 0 {
 				return 0, false
 			}
-			return sum(f, int64(r.Cells[i]), int64(r.Cells[j]))
+			p, q := int64(r.Cells[i]), int64(r.Cells[j])
+			s := p + q
+			if (s^p)&(s^q) < 0 {
+				return overflow(f, p, '+', q)
+			}
+			return s, true
 		}
 	}
 	a, b := x.i, y.i
@@ -75,16 +80,12 @@ func add(x, y value) function[int64] {
 		if !ok || !ok2 {
 			return 0, false
 		}
-		return sum(f, p, q)
+		s := p + q
+		if (s^p)&(s^q) < 0 {
+			return overflow(f, p, '+', q)
+		}
+		return s, true
 	}
-}
-
-func sum(f *Frame, p, q int64) (int64, bool) {
-	s := p + q
-	if (s^p)&(s^q) < 0 {
-		return overflow(f, p, '+', q)
-	}
-	return s, true
 }
 
 func subtract(a, b function[int64]) function[int64] {
