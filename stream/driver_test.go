@@ -75,6 +75,7 @@ type snapshot struct {
 	checkpoint uint64
 	lists      map[string][]*messages.OperatorList
 	keyed      map[string][]byte
+	entries    uint64 // of keyed state
 	marks      map[string]int64
 	unassigned map[string][]*messages.Split
 	ended      map[string]bool
@@ -374,9 +375,11 @@ func (d *driver) checkpoint(id uint64, complete bool) (*snapshot, error) {
 					return nil, err
 				}
 				var file bytes.Buffer
-				if _, err := sealed.Write(context.Background(), &file); err != nil {
+				entries, err := sealed.Write(context.Background(), &file)
+				if err != nil {
 					return nil, err
 				}
+				s.entries += entries
 				s.keyed[o.Uid()] = file.Bytes()
 			}
 			if task.mark > math.MinInt64 {

@@ -89,8 +89,12 @@ func TestLateRecordsEqualModel(t *testing.T) {
 			}
 			d.drain()
 		}
-		if _, err := d.checkpoint(1, true); err != nil {
+		s, err := d.checkpoint(1, true)
+		if err != nil {
 			r.Fatal(err)
+		}
+		if s.entries != 0 {
+			r.Fatalf("%d panes and timers are left after the end of event time", s.entries)
 		}
 		out, lates := slices.Clone(sink.committed), slices.Clone(late.committed)
 		sort.Strings(out)
