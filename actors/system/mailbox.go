@@ -21,6 +21,7 @@ type Mailbox struct {
 	invoker    actor.MessageInvoker
 	dispatcher actor.Dispatcher
 	observe    func(m any)
+	stamp      func(m any)
 	status     atomic.Int32 // 0 idle, 1 scheduled or running
 
 	// waiting is 1 while system or control mail waits; tasks test it between
@@ -99,6 +100,10 @@ func (m *Mailbox) SetDefaultAction(f func() bool) {
 // the actor is spawned.
 func (m *Mailbox) SetWaiting(flag *atomic.Int32) { m.waiting = flag }
 
+// SetStamp sets a function that sees each in-band message when it is queued, in
+// the sender's goroutine; call it before the actor is spawned.
+func (m *Mailbox) SetStamp(f func(m any)) { m.stamp = f }
+
 // Wake runs the default action again. Any goroutine may call it.
 func (m *Mailbox) Wake() {
 	m.mu.Lock()
@@ -155,6 +160,9 @@ func (m *Mailbox) Queued(channel uint32) []proto.Message {
 func (m *Mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
 	if b, ok := message.(inBand); ok && int(b.GetChannel()) < len(m.channels) {
+		if m.stamp != nil {
+			m.stamp(message)
+		}
 		c := b.GetChannel()
 		m.channels[c].push(message)
 		m.ready[c/64] |= 1 << (c % 64)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -25,6 +26,9 @@ type System struct {
 	actors     *actor.ActorSystem
 	prefix     string
 	unknown    atomic.Uint64
+
+	mu      sync.Mutex
+	spawned map[*actor.PID]struct{}
 }
 
 // Transport carries messages to other nodes.
@@ -60,7 +64,8 @@ func New(o Options) *System {
 		o.Dispatcher = actor.NewDefaultDispatcher(throughput)
 	}
 	return &System{node: o.Node, clock: o.Clock, executor: o.Executor, dispatcher: o.Dispatcher,
-		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix}
+		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix,
+		spawned: map[*actor.PID]struct{}{}}
 }
 
 // NewActors makes the actor library's system: silent, without metrics.
@@ -129,6 +134,7 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 			self.pid = c.Self()
 			h.Started(self)
 		case *actor.Stopped:
+			s.forget(self.pid)
 			h.Stopped()
 		case proto.Message:
 			if _, lifecycle := c.Message().(actor.SystemMessage); !lifecycle {
@@ -137,10 +143,41 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 		}
 	}, actor.WithMailbox(func() actor.Mailbox { return mailbox }), actor.WithDispatcher(s.dispatcher),
 		actor.WithGuardian(stopOnFailure))
-	if _, err := s.actors.Root.SpawnNamed(props, s.prefix+string(address)); err != nil {
+	pid, err := s.actors.Root.SpawnNamed(props, s.prefix+string(address))
+	if err != nil {
 		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
 	}
+	s.mu.Lock()
+	s.spawned[pid] = struct{}{}
+	s.mu.Unlock()
 	return self, nil
+}
+
+func (s *System) forget(pid *actor.PID) {
+	s.mu.Lock()
+	delete(s.spawned, pid)
+	s.mu.Unlock()
+}
+
+// Abandon makes every actor unreachable without stopping it, as a crash of the
+// node does. Only simulations call it: their dispatcher gives no turn to the
+// actors of a dead node.
+func (s *System) Abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for pid := range s.spawned { // the order has no effect
+		s.actors.ProcessRegistry.Remove(pid)
+	}
+	clear(s.spawned)
+}
+
+// StopAll asks every actor to stop; it does not wait.
+func (s *System) StopAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for pid := range s.spawned {
+		s.actors.Root.Stop(pid)
+	}
 }
 
 // stopOnFailure: no actor is ever restarted in place; shells recover their own
@@ -206,3 +243,6 @@ func (r *Route) Send(m proto.Message) {
 	}
 	r.process.SendUserMessage(nil, m)
 }
+
+// To is the address that the route leads to.
+func (r *Route) To() protocol.Address { return r.to }
