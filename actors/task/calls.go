@@ -1,0 +1,96 @@
+package task
+
+import (
+	"context"
+	"slices"
+
+	"cutwater/messages"
+)
+
+// calls are what the task waits for: work on the Executor, whose end comes back
+// as WorkDone, and functions to run at a time.
+type calls struct {
+	task *Task
+	op   uint64
+	open map[uint64]*call
+	at   []timedCall // ordered by time
+}
+
+// call is one piece of work. Its error is written by the Executor before the
+// WorkDone is sent, and read after it was received.
+type call struct {
+	err  error
+	done func(error) error
+}
+
+type timedCall struct {
+	unixMs int64
+	f      func()
+}
+
+func (c *calls) init(t *Task) { c.task, c.open = t, map[uint64]*call{} }
+
+// start runs work on the Executor and then done in the task. Work gets the
+// task's context.
+func (c *calls) start(name string, work func(context.Context) error, done func(error) error) {
+	c.op++
+	op, pending := c.op, &call{done: done}
+	c.open[op] = pending
+	t := c.task
+	attempt := t.fence.Attempt
+	t.self.System.Executor().Run(name, func(context.Context) error { return work(t.ctx) }, func(err error) {
+		pending.err = err
+		m := &messages.WorkDone{Op: op, Attempt: attempt}
+		if err != nil {
+			m.Failure = err.Error()
+		}
+		t.self.System.Deliver(t.self.Address, m)
+	})
+}
+
+// done finishes the call that the message names, and lets the step in hand go on
+// in case it waited for it.
+func (c *calls) done(m *messages.WorkDone) error {
+	pending, ok := c.open[m.Op]
+	if !ok {
+		return nil
+	}
+	delete(c.open, m.Op)
+	err := pending.done(pending.err)
+	c.task.mailbox.Wake()
+	return err
+}
+
+// runAt calls f at the time or soon after.
+func (c *calls) runAt(unixMs int64, f func()) {
+	i, _ := slices.BinarySearchFunc(c.at, unixMs, func(e timedCall, t int64) int {
+		if e.unixMs <= t { // behind its equals: first come, first served
+			return -1
+		}
+		return 1
+	})
+	c.at = slices.Insert(c.at, i, timedCall{unixMs, f})
+	if i == 0 {
+		c.arm()
+	}
+}
+
+func (c *calls) arm() {
+	if len(c.at) > 0 {
+		c.task.timers.rearm(callTimer, c.at[0].unixMs-c.task.nowMs(), c.runDue)
+	}
+}
+
+func (c *calls) runDue() error {
+	now := c.task.nowMs()
+	for len(c.at) > 0 && c.at[0].unixMs <= now && !c.task.closed {
+		f := c.at[0].f
+		c.at = c.at[1:]
+		f()
+	}
+	if !c.task.closed {
+		c.arm()
+		c.task.mailbox.Wake()
+	}
+	return nil
+}

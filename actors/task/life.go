@@ -1,0 +1,112 @@
+package task
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// repeatMs is how often a report is repeated until it is acknowledged.
+const repeatMs = 1000
+
+// state reports a new state of the task to its coordinator, until acknowledged.
+func (t *Task) state(s messages.TaskState, f *messages.Failure) {
+	t.report = &messages.TaskStateChanged{Fence: t.fence, Task: t.deploy.Task, State: s, Failure: f}
+	t.sendReport()
+}
+
+func (t *Task) sendReport() {
+	if t.report == nil {
+		return
+	}
+	t.report.Fence = t.fence
+	t.toCoordinator(proto.CloneOf(t.report))
+	t.armRepeat()
+}
+
+func (t *Task) armRepeat() {
+	t.timers.arm(repeatTimer, repeatMs, func() error {
+		t.sendReport()
+		if t.ended && !t.closed {
+			t.toCoordinator(&messages.EndOfDataReached{Fence: t.fence, Task: t.deploy.Task})
+			t.armRepeat()
+		}
+		return nil
+	})
+}
+
+// acknowledged ends the repetition; a closed task has then nothing left to do.
+func (t *Task) acknowledged(m *messages.TaskStateAck) {
+	if t.report == nil || m.State != t.report.State {
+		return
+	}
+	t.report = nil
+	if t.closed {
+		t.timers.cancelAll()
+		t.self.Stop()
+	}
+}
+
+// end closes the task and reports its last state. It may be called in the middle
+// of anything, and again.
+func (t *Task) end(s messages.TaskState, f *messages.Failure) {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	t.mailbox.Hold()
+	t.timers.cancelAll()
+	t.cancel()
+	if t.sub != nil {
+		// What was in progress is told to nobody; files that nobody acknowledged
+		// are orphans, swept when the job ends or restarts.
+		t.sub.Close()
+	}
+	if err := t.close(); err != nil && f == nil && s == messages.TaskState_TASK_FINISHED {
+		s, f = messages.TaskState_TASK_FAILED, &messages.Failure{Message: err.Error()}
+	}
+	t.state(s, f)
+	t.self.System.Deliver(t.self.System.Address("taskmanager"), proto.CloneOf(t.report))
+}
+
+// close releases the operators, tail first, and the state. A panic in one of
+// them must not keep the others open.
+func (t *Task) close() (first error) {
+	closing := func(what string, f func() error) {
+		defer func() {
+			if r := recover(); r != nil && first == nil {
+				first = fmt.Errorf("closing %s: %v", what, r)
+			}
+		}()
+		if err := f(); err != nil && first == nil {
+			first = fmt.Errorf("closing %s: %w", what, err)
+		}
+	}
+	if t.chain != nil {
+		for i := len(t.chain.Operators) - 1; i >= 0; i-- {
+			op := t.chain.Operators[i]
+			closing(fmt.Sprintf("operator %q", op.Uid()), op.Close)
+		}
+	}
+	for _, s := range t.snapshots {
+		s.release()
+	}
+	for _, b := range t.keyed {
+		if b != nil {
+			closing("keyed state", b.Close)
+		}
+	}
+	return first
+}
+
+// finish is the good end: the last message of every output, then FINISHED.
+func (t *Task) finish() error {
+	t.out.broadcast(func() proto.Message { return &messages.EndOfPartition{} })
+	protocol.Assert(t.out.drained() || t.deploy.Settings.GetCheckpointing().GetIntervalMs() == 0 || !t.consumed,
+		"the task finishes with queued output")
+	t.end(messages.TaskState_TASK_FINISHED, nil)
+	return nil
+}

@@ -1,0 +1,233 @@
+package task
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/actors/system"
+	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/stream/operator"
+)
+
+const (
+	// batchBytes is the size at which a batch is cut.
+	batchBytes = 32 << 10
+	// windowMessages and windowBytes are a channel's credit: what the receiver
+	// lets the sender have outstanding.
+	windowMessages = 8
+	windowBytes    = 8 * batchBytes
+	// overdrawBytes is how much a single record or timer may emit beyond the
+	// credit before its task fails.
+	overdrawBytes = 64 << 20
+)
+
+// outputs is everything that leaves the task: the edges' builders, and per
+// channel a queue of what waits for credit.
+type outputs struct {
+	self     *system.Self
+	pool     *Pool
+	attempt  uint32
+	yield    *operator.Yield
+	edges    []*operator.EdgeWriter
+	channels []outputChannel
+	first    []int // edge -> its first channel
+	starved  int   // channels without room
+	armFlush func()
+	// fail is called when overdrawBytes is exceeded.
+	fail func(error)
+}
+
+// outputChannel is one channel to one receiver.
+type outputChannel struct {
+	route    *system.Route
+	receiver uint32 // the receiver's number of the channel
+	seq      uint64 // of the last message sent
+	messages int    // outstanding
+	bytes    int
+	queue    []proto.Message // waits behind a batch that has no credit
+	queued   int             // bytes in queue
+	ended    bool
+}
+
+// full reports whether no batch may be sent now. An oversize batch may go when
+// nothing is outstanding.
+func (c *outputChannel) full() bool {
+	return c.messages > 0 && (c.messages >= windowMessages || c.bytes >= windowBytes)
+}
+
+func (c *outputChannel) starving() bool { return len(c.queue) > 0 || c.full() }
+
+func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operator.Yield) *outputs {
+	o := &outputs{self: self, pool: pool, attempt: d.Fence.Attempt, yield: yield,
+		channels: make([]outputChannel, len(d.Outputs)), armFlush: func() {}, fail: func(error) {}}
+	counts := make([]int, len(d.Edges))
+	for i, out := range d.Outputs {
+		o.channels[i] = outputChannel{
+			route:    self.System.Route(self.Address, protocol.Address(out.Receiver)),
+			receiver: out.ReceiverChannel,
+		}
+		counts[out.Edge]++
+	}
+	next := 0
+	for i, e := range d.Edges {
+		first := next
+		next += counts[i]
+		o.first = append(o.first, first)
+		o.edges = append(o.edges, operator.NewEdgeWriter(e, counts[i], int(d.Vertex.MaxParallelism), batchBytes,
+			func(channel int) { o.cut(i, channel) }))
+	}
+	return o
+}
+
+// cut sends the batch that a channel's builder has gathered, or queues it.
+func (o *outputs) cut(edge, channel int) {
+	b := &o.edges[edge].Builders[channel]
+	if b.Len() == 0 {
+		return
+	}
+	m := o.pool.Get()
+	b.Cut(m)
+	o.put(o.first[edge]+channel, m)
+}
+
+// put sends a message in order: behind what is queued, batches only with credit.
+func (o *outputs) put(channel int, m proto.Message) {
+	c := &o.channels[channel]
+	was := c.starving()
+	_, isBatch := m.(*messages.RecordBatch)
+	if len(c.queue) > 0 || isBatch && c.full() {
+		c.queue = append(c.queue, m)
+		if b, ok := m.(*messages.Barrier); ok { // its age grows while it waits: see credit
+			b.AgeMs -= o.self.System.Clock().MonotonicMs()
+		}
+		if isBatch {
+			c.queued += len(m.(*messages.RecordBatch).Data)
+			if c.queued > overdrawBytes {
+				o.fail(fmt.Errorf("one record or timer emitted more than %d bytes while the receiver %s had no room; emit fewer or smaller records per call", overdrawBytes, c.route.To()))
+			}
+		}
+	} else {
+		o.send(c, m)
+	}
+	o.account(was, c)
+}
+
+// account keeps Yield.Full equal to "some channel has no room".
+func (o *outputs) account(was bool, c *outputChannel) {
+	switch is := c.starving(); {
+	case is && !was:
+		o.starved++
+	case was && !is:
+		o.starved--
+	}
+	o.yield.Full = o.starved > 0
+}
+
+// send numbers the message as it leaves the queue and sends it.
+func (o *outputs) send(c *outputChannel, m proto.Message) {
+	c.seq++
+	switch m := m.(type) {
+	case *messages.RecordBatch:
+		c.messages++
+		c.bytes += len(m.Data)
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.Barrier:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.CancelBarrier:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.Watermark:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.WatermarkIdle:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.EndOfData:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+	case *messages.EndOfPartition:
+		m.Attempt, m.Channel, m.Seq = o.attempt, c.receiver, c.seq
+		c.ended = true
+	default:
+		panic(protocol.Assertion(fmt.Sprintf("assertion failed: %T is not an in-band message", m)))
+	}
+	c.route.Send(m)
+}
+
+// credit takes in what a receiver gave back and sends what waited for it.
+func (o *outputs) credit(m *messages.Credit) {
+	c := &o.channels[m.Output]
+	was := c.starving()
+	c.messages -= int(m.Messages)
+	c.bytes -= int(m.Bytes)
+	protocol.Assert(c.messages >= 0 && c.bytes >= 0, "credit for output %d exceeds what is outstanding: %d messages, %d bytes", m.Output, c.messages, c.bytes)
+	sent := 0
+	for _, q := range c.queue {
+		b, isBatch := q.(*messages.RecordBatch)
+		if isBatch && c.full() {
+			break
+		}
+		if isBatch {
+			c.queued -= len(b.Data)
+		}
+		if b, ok := q.(*messages.Barrier); ok {
+			b.AgeMs += o.self.System.Clock().MonotonicMs()
+		}
+		o.send(c, q)
+		sent++
+	}
+	if sent > 0 {
+		n := copy(c.queue, c.queue[sent:])
+		clear(c.queue[n:])
+		c.queue = c.queue[:n]
+	}
+	o.account(was, c)
+}
+
+// flush cuts every half-filled batch.
+func (o *outputs) flush() {
+	for e := range o.edges {
+		for c := range o.edges[e].Builders {
+			o.cut(e, c)
+		}
+	}
+}
+
+// halfFilled reports whether some builder holds records.
+func (o *outputs) halfFilled() bool {
+	for e := range o.edges {
+		for c := range o.edges[e].Builders {
+			if o.edges[e].Builders[c].Len() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// broadcast flushes and then sends a message, made by each call of make, to
+// every channel.
+func (o *outputs) broadcast(make func() proto.Message) {
+	o.flush()
+	for c := range o.channels {
+		o.put(c, make())
+	}
+}
+
+// drained reports whether every message has left its queue.
+func (o *outputs) drained() bool {
+	for i := range o.channels {
+		if len(o.channels[i].queue) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// consumed reports whether the receivers have consumed every batch.
+func (o *outputs) consumed() bool {
+	for i := range o.channels {
+		if o.channels[i].messages > 0 || len(o.channels[i].queue) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package task
+
+func init() { poison = true }

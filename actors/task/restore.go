@@ -1,0 +1,208 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"cutwater/messages"
+	"cutwater/protocol/keygroup"
+	"cutwater/protocol/subtask"
+	"cutwater/state"
+	"cutwater/state/heap"
+	"cutwater/stream/operator"
+)
+
+// initialize makes the chain and restores its state on the Executor; opened
+// follows in the task.
+func (t *Task) initialize() error {
+	if t.deploy.Finished {
+		return t.opened(nil)
+	}
+	program, err := t.env.Programs(t.deploy.Program)
+	if err != nil {
+		return err
+	}
+	if t.store, err = t.env.Storage(t.fence, t.deploy.Settings); err != nil {
+		return err
+	}
+	if t.chain, err = program.NewChain(t.deploy.Vertex.Operators, t.out.edges); err != nil {
+		return err
+	}
+	specs := map[string]*messages.OperatorSpec{}
+	for _, spec := range program.Graph().Operators {
+		specs[spec.Uid] = spec
+	}
+	t.keyed = make([]state.Backend, len(t.chain.Operators))
+	for i, op := range t.chain.Operators {
+		if specs[op.Uid()].GetKeyed() {
+			if t.keyed[i], err = t.newBackend(op.Uid()); err != nil {
+				return err
+			}
+		}
+	}
+	t.calls.start("restore", t.load, t.opened)
+	return nil
+}
+
+// newBackend makes the empty keyed state of an operator.
+func (t *Task) newBackend(uid string) (state.Backend, error) {
+	r := t.keyGroups()
+	switch t.deploy.Settings.GetBackend() {
+	case "", "heap":
+		return heap.New(heap.Options{MaxParallelism: int(t.deploy.Vertex.MaxParallelism), FirstGroup: int(r.First), LastGroup: int(r.Last)}), nil
+	}
+	return nil, fmt.Errorf("state backend %q of operator %q is not known; use heap", t.deploy.Settings.GetBackend(), uid)
+}
+
+// scratchDir is where a backend of this attempt may keep local files.
+func (t *Task) scratchDir(uid string) string {
+	return path.Join(t.env.ScratchDir, fmt.Sprintf("%s-%d-%s-%d-%s", t.fence.Job, t.fence.Attempt, t.deploy.Task.Vertex, t.deploy.Task.Subtask, uid))
+}
+
+func (t *Task) keyGroups() *messages.KeyGroupRange {
+	first, last := keygroup.Range(int(t.deploy.Task.Subtask), int(t.deploy.Vertex.Parallelism), int(t.deploy.Vertex.MaxParallelism))
+	return &messages.KeyGroupRange{First: uint32(first), Last: uint32(last)}
+}
+
+// load reads the restored segments, oldest first. It runs on the Executor while
+// the task touches no backend.
+func (t *Task) load(ctx context.Context) error {
+	for i, op := range t.chain.Operators {
+		if t.keyed[i] == nil {
+			continue
+		}
+		for _, keyed := range t.restored(op.Uid()).GetKeyed() {
+			for _, segment := range keyed.Segments {
+				if err := t.loadSegment(ctx, t.keyed[i], segment); err != nil {
+					return fmt.Errorf("operator %q: %w", op.Uid(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Task) loadSegment(ctx context.Context, b state.Backend, segment *messages.Segment) error {
+	r, err := t.store.Open(ctx, segment.Handle)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Load(ctx, r), r.Close())
+}
+
+func (t *Task) restored(uid string) *messages.OperatorRestore {
+	for _, r := range t.deploy.GetRestore().GetOperators() {
+		if r.Uid == uid {
+			return r
+		}
+	}
+	return nil
+}
+
+// opened opens the operators, tail first, and lets records in.
+func (t *Task) opened(err error) error {
+	if err != nil || t.closed {
+		return err
+	}
+	if t.chain != nil {
+		t.contexts = make([]*operator.Context, len(t.chain.Operators))
+		for i := len(t.chain.Operators) - 1; i >= 0; i-- {
+			op := t.chain.Operators[i]
+			t.contexts[i] = t.context(i, op)
+			if err := op.Open(t.contexts[i]); err != nil {
+				return fmt.Errorf("opening operator %q: %w", op.Uid(), err)
+			}
+			if t.closed {
+				return nil
+			}
+		}
+	}
+	if err := t.run(t.sub.Running()); err != nil || t.closed {
+		return err
+	}
+	t.state(messages.TaskState_TASK_RUNNING, nil)
+	if ms, ok := t.restoredWatermark(); ok {
+		// Timers that were due and had not all fired at the snapshot fire now.
+		return t.advanceWatermark(ms)
+	}
+	t.mailbox.Release()
+	t.mailbox.Wake()
+	return nil
+}
+
+func (t *Task) running() bool { return t.sub.Phase() == subtask.Running }
+
+// restoredWatermark is the watermark of the chain's keyed state, if it has one.
+func (t *Task) restoredWatermark() (ms int64, ok bool) {
+	for i := range t.contexts {
+		if c := t.contexts[i]; c.HasRestoredWatermark && (!ok || c.RestoredWatermarkMs < ms) {
+			ms, ok = c.RestoredWatermarkMs, true
+		}
+	}
+	return ms, ok
+}
+
+// context is what an operator may use.
+func (t *Task) context(i int, op operator.Operator) *operator.Context {
+	uid := op.Uid()
+	c := &operator.Context{
+		Job:                t.fence.Job,
+		JobName:            t.deploy.Program,
+		Incarnation:        t.deploy.Incarnation,
+		Fence:              t.fence,
+		Vertex:             t.deploy.Vertex.Id,
+		Subtask:            int(t.deploy.Task.Subtask),
+		Parallelism:        int(t.deploy.Vertex.Parallelism),
+		MaxParallelism:     int(t.deploy.Vertex.MaxParallelism),
+		RestoredCheckpoint: t.deploy.GetRestore().GetCheckpoint(),
+		Keyed:              t.keyed[i],
+		FS:                 t.env.FS,
+		Yield:              &t.yield,
+		NowMs:              t.nowMs,
+		Random:             t.env.Random,
+		Async: func(work func(context.Context) error, done func(error)) {
+			t.calls.start(uid, work, func(err error) error {
+				done(err)
+				return nil
+			})
+		},
+		At:           t.calls.runAt,
+		Fail:         t.fail,
+		WakeAt:       func(unixMs int64) { t.wakeAt(unixMs) },
+		RequestSplit: func() { t.requestSplit(uid) },
+		Progress: func(records, bytes uint64) {
+			t.toCoordinator(&messages.SourceProgress{Fence: t.fence, Task: t.deploy.Task, Uid: uid, Records: records, Bytes: bytes})
+		},
+		Event: func(kind, detail string) { t.event(uid, kind, detail) },
+	}
+	if t.deploy.Restore != nil {
+		if c.Restored = t.restored(uid); c.Restored == nil {
+			c.Restored = &messages.OperatorRestore{Uid: uid}
+		}
+	}
+	for _, k := range c.Restored.GetKeyed() {
+		if k.HasWatermark && (!c.HasRestoredWatermark || k.WatermarkMs < c.RestoredWatermarkMs) {
+			c.RestoredWatermarkMs, c.HasRestoredWatermark = k.WatermarkMs, true
+		}
+	}
+	return c
+}
+
+func (t *Task) wakeAt(unixMs int64) {
+	t.timers.rearm(wakeTimer, unixMs-t.nowMs(), func() error {
+		t.mailbox.Wake()
+		return nil
+	})
+}
+
+func (t *Task) event(uid, kind, detail string) {
+	if t.env.Event != nil {
+		t.env.Event(Event{Fence: t.fence, Task: t.deploy.Task, Uid: uid, Kind: kind, Detail: detail})
+	}
+}
+
+func (t *Task) nowMs() int64 { return t.self.System.Clock().NowMs() }
+
+func (t *Task) monotonicMs() int64 { return t.self.System.Clock().MonotonicMs() }
