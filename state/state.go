@@ -10,6 +10,7 @@ package state
 import (
 	"context"
 	"io"
+	"strconv"
 
 	"cutwater/messages"
 )
@@ -43,6 +44,30 @@ type Descriptor struct {
 	// Schema describes the key and value types; restoring state of another
 	// schema is refused.
 	Schema string
+}
+
+// String describes the layout and the types.
+func (d *Descriptor) String() string {
+	width := func(n int) string {
+		if n == 0 {
+			return "any"
+		}
+		return strconv.Itoa(n)
+	}
+	s := d.Kind.String() + " [key " + width(d.KeyWidth) + ", value " + width(d.ValueWidth)
+	if d.Namespaced {
+		s += ", namespaced"
+	}
+	return s + "] " + d.Schema
+}
+
+// String is the kind in words.
+func (k Kind) String() string {
+	names := [...]string{"kind 0", "value", "list", "map", "reducing", "aggregating", "timer", "internal"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
 }
 
 // Backend keeps the keyed state of one operator subtask. Its owner's task calls
@@ -135,4 +160,7 @@ type Cursor struct {
 	Hash uint64
 	// Key is the key's canonical bytes.
 	Key []byte
+	// Namespace is the current window or the like, for handles whose scope is
+	// namespaced.
+	Namespace int64
 }

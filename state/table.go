@@ -1,33 +1,449 @@
 package state
 
-// Table maps (key, namespace) to a value. Entries lie flat in chunks of 256
-// slots, placed by the top bits of their hash, so slot order is key group order.
-// Slices that it returns are views, valid until the next call on the backend.
-type Table struct{}
+import (
+	"bytes"
+	"fmt"
+)
+
+// Table maps (key, namespace) to a value. Entries lie flat in chunks of up to
+// 256 slots, placed by the top bits of their hash, so chunk order is key group
+// order. Slices that it returns are views, valid until the next call on the
+// backend; nothing but what Update returned may be written.
+//
+// The hash must be keygroup.Hash of the key, or of the part of it that decides
+// the key group. A key that is not KeyWidth bytes long in a table of fixed-width
+// keys, or Update on a table of variable-width values, is a mistake in the
+// calling code: it panics.
+type Table struct {
+	layout
+	home  *Tables
+	root  *node
+	gen   uint32 // of changes that are made now
+	floor uint32 // tombstones up to this generation are needed no more
+	// changed is the generation of the last change.
+	changed uint32
+	count   int
+	// varying is the number of bytes of variable-width keys and values.
+	varying int
+	// restored says that Load made the table; declared that Tables.Table did.
+	restored, declared bool
+	// spare holds the slots of dropped chunks, by log2 of their number.
+	spare [9][][]byte
+}
+
+// maxSpare bounds how many spare chunks of one size a table keeps.
+const maxSpare = 1024
+
+func newTable(home *Tables, d Descriptor) *Table {
+	t := &Table{layout: newLayout(d), home: home, gen: home.gen, floor: home.floor}
+	t.root = newNode(t.gen, 0, t.newChunk(minSlots, 0))
+	return t
+}
 
 // Get returns the value of the key, or ok false.
-func (t *Table) Get(hash uint64, key []byte, namespace int64) (value []byte, ok bool) { panic("stub") }
+func (t *Table) Get(hash uint64, key []byte, namespace int64) (value []byte, ok bool) {
+	p := t.place(hash, namespace)
+	c := t.at(p)
+	at := t.probe(c, p, hash, key, namespace)
+	if at < 0 {
+		return nil, false
+	}
+	s := c.slots[at : at+t.stride]
+	if le.Uint32(s)&dead != 0 {
+		return nil, false
+	}
+	return t.valueOf(s, c.arena), true
+}
 
 // Update returns the value of a fixed-width entry for writing in place, made and
 // zeroed if it was not there; the entry counts as changed.
 func (t *Table) Update(hash uint64, key []byte, namespace int64) (value []byte, existed bool) {
-	panic("stub")
+	p := t.place(hash, namespace)
+	c := t.at(p)
+	at := t.probe(c, p, hash, key, namespace)
+	if at < 0 || le.Uint32(c.slots[at:])&dead != 0 {
+		t.mustFix()
+		c, at = t.insert(p, hash, key, namespace, at)
+		s := c.slots[at : at+t.stride]
+		value = s[t.valueAt:t.stride:t.stride]
+		clear(value)
+		return value, false
+	}
+	if c.owner != t.gen {
+		c = t.own(p, c)
+	}
+	s := c.slots[at : at+t.stride]
+	le.PutUint32(s, t.gen)
+	return s[t.valueAt:t.stride:t.stride], true
+}
+
+func (t *Table) mustFix() {
+	if t.ValueWidth == 0 {
+		panic(fmt.Sprintf("state %s: Update needs a fixed-width value; use Put", t.Name))
+	}
 }
 
 // Put sets the value; a variable-width value is copied.
-func (t *Table) Put(hash uint64, key []byte, namespace int64, value []byte) { panic("stub") }
+func (t *Table) Put(hash uint64, key []byte, namespace int64, value []byte) {
+	if t.ValueWidth > 0 {
+		if len(value) != t.ValueWidth {
+			panic(fmt.Sprintf("state %s: a value of %d bytes, declared as %d", t.Name, len(value), t.ValueWidth))
+		}
+		v, _ := t.Update(hash, key, namespace)
+		copy(v, value)
+		return
+	}
+	c, s := t.entry(hash, key, namespace, len(value))
+	ref := s[t.valueAt:]
+	from, size, room := int(le.Uint32(ref)), int(le.Uint32(ref[4:])), int(le.Uint32(ref[8:]))
+	t.varying += len(value) - size
+	switch {
+	case len(value) == 0:
+		c.garbage += room
+		clear(ref[:valueRef])
+	case room >= len(value) && from >= c.frozen:
+		copy(c.arena[from:], value)
+		le.PutUint32(ref[4:], uint32(len(value)))
+	default:
+		c.garbage += room
+		c.refer(ref, value)
+		le.PutUint32(ref[8:], uint32(len(value)))
+	}
+	t.grown(c)
+}
 
 // Append adds bytes to the end of a variable-width value, amortised O(len(more)).
-func (t *Table) Append(hash uint64, key []byte, namespace int64, more []byte) { panic("stub") }
+func (t *Table) Append(hash uint64, key []byte, namespace int64, more []byte) {
+	if t.ValueWidth > 0 {
+		panic(fmt.Sprintf("state %s: Append needs a variable-width value", t.Name))
+	}
+	c, s := t.entry(hash, key, namespace, 2*len(more))
+	ref := s[t.valueAt:]
+	from, size, room := int(le.Uint32(ref)), int(le.Uint32(ref[4:])), int(le.Uint32(ref[8:]))
+	t.varying += len(more)
+	if size+len(more) > room {
+		want := size + len(more)
+		if size > 0 {
+			want += want / 2 // the second time, leave room for more
+		}
+		if len(c.arena)+want > maxArena {
+			panic(&LimitError{t.Name, want})
+		}
+		if room > 0 && from+room == len(c.arena) {
+			c.arena = append(c.arena, make([]byte, want-room)...)
+		} else {
+			moved := len(c.arena)
+			c.arena = append(c.arena, make([]byte, want)...)
+			copy(c.arena[moved:], c.arena[from:from+size])
+			c.garbage += room
+			from = moved
+		}
+		room = want
+	}
+	// Bytes behind the end of a value are nobody else's, sealed or not.
+	copy(c.arena[from+size:from+room], more)
+	le.PutUint32(ref, uint32(from))
+	le.PutUint32(ref[4:], uint32(size+len(more)))
+	le.PutUint32(ref[8:], uint32(room))
+	t.grown(c)
+}
 
 // Delete removes the entry and reports whether it was there.
-func (t *Table) Delete(hash uint64, key []byte, namespace int64) bool { panic("stub") }
+func (t *Table) Delete(hash uint64, key []byte, namespace int64) bool {
+	p := t.place(hash, namespace)
+	c := t.at(p)
+	at := t.probe(c, p, hash, key, namespace)
+	if at < 0 || le.Uint32(c.slots[at:])&dead != 0 {
+		return false
+	}
+	if c.owner != t.gen {
+		c = t.own(p, c)
+	}
+	s := c.slots[at : at+t.stride]
+	t.count--
+	c.live--
+	if t.KeyWidth == 0 {
+		t.varying -= int(le.Uint32(s[t.keyAt+4:]))
+	}
+	if t.ValueWidth == 0 {
+		ref := s[t.valueAt:]
+		t.varying -= int(le.Uint32(ref[4:]))
+		c.garbage += int(le.Uint32(ref[8:]))
+		clear(ref[:valueRef])
+	}
+	le.PutUint32(s, t.gen|dead)
+	t.bury(c, at)
+	return true
+}
 
-// Len is the number of entries (for the bolt backend, an upper bound).
-func (t *Table) Len() int { panic("stub") }
+// Len is the number of entries.
+func (t *Table) Len() int { return t.count }
 
 // Each calls f for every entry in table order until it returns false; f must not
-// change the backend.
+// change the backend. Within a chunk the order depends on the table's past:
+// results must not.
 func (t *Table) Each(f func(hash uint64, key []byte, namespace int64, value []byte) bool) {
-	panic("stub")
+	for p, first := uint64(0), true; first || p != 0; first = false {
+		c := t.root.find(p)
+		slots, arena, err := t.home.read(&t.layout, c)
+		if err != nil {
+			panic(err)
+		}
+		for at := 0; at < len(slots) && c.live > 0; at += t.stride {
+			s := slots[at : at+t.stride]
+			if gen := le.Uint32(s); gen == 0 || gen&dead != 0 {
+				continue
+			}
+			if !f(le.Uint64(s[hashAt:]), t.keyOf(s, arena), t.namespaceOf(s), t.valueOf(s, arena)) {
+				return
+			}
+		}
+		p = c.after(p)
+	}
+}
+
+// at returns the chunk of a placement, resident.
+func (t *Table) at(p uint64) *chunk {
+	if t.home.cache != nil {
+		return t.home.cache.get(t, p)
+	}
+	return t.root.find(p)
+}
+
+// entry returns the owned slot of an entry with a variable-width value, made
+// if it was not there, with room in the arena for so many bytes.
+func (t *Table) entry(hash uint64, key []byte, namespace int64, room int) (*chunk, []byte) {
+	p := t.place(hash, namespace)
+	c := t.at(p)
+	if len(c.arena)+room > maxArena {
+		panic(&LimitError{t.Name, room})
+	}
+	if c.garbage > arenaWaste && c.garbage > len(c.arena)/2 ||
+		len(c.arena)-c.garbage > arenaSplit && c.live >= minSlots && c.depth < 64 {
+		t.rebuild(p, len(c.arena)-c.garbage > arenaSplit)
+		c = t.root.find(p)
+	}
+	at := t.probe(c, p, hash, key, namespace)
+	if at < 0 || le.Uint32(c.slots[at:])&dead != 0 {
+		c, at = t.insert(p, hash, key, namespace, at)
+	} else {
+		if c.owner != t.gen {
+			c = t.own(p, c)
+		}
+		le.PutUint32(c.slots[at:], t.gen)
+	}
+	return c, c.slots[at : at+t.stride]
+}
+
+// insert makes an entry, of a tombstone at that offset if it is not negative. The
+// value is what was there before (fixed width) or empty.
+func (t *Table) insert(p, hash uint64, key []byte, namespace int64, tombstone int) (*chunk, int) {
+	if t.KeyWidth > 0 && len(key) != t.KeyWidth {
+		panic(fmt.Sprintf("state %s: a key of %d bytes, declared as %d", t.Name, len(key), t.KeyWidth))
+	}
+	c := t.root.find(p)
+	at := tombstone
+	if at < 0 {
+		var empty bool
+		at, empty = t.vacant(c, p, t.floor)
+		for empty && 4*(c.used+1) > 3*(c.mask+1) {
+			t.rebuild(p, false)
+			c = t.root.find(p)
+			at, empty = t.vacant(c, p, t.floor)
+		}
+	}
+	if c.owner != t.gen {
+		c = t.own(p, c)
+	}
+	s := c.slots[at : at+t.stride]
+	if le.Uint32(s) == 0 {
+		c.used++
+	}
+	c.live++
+	t.count++
+	if t.KeyWidth == 0 {
+		if tombstone < 0 {
+			c.garbage += int(le.Uint32(s[t.keyAt+4:])) // of a tombstone that gives way
+			c.refer(s[t.keyAt:], key)
+		}
+		t.varying += len(key)
+	} else {
+		copy(s[t.keyAt:], key)
+	}
+	if t.Namespaced {
+		le.PutUint64(s[namespaceAt:], uint64(namespace))
+	}
+	le.PutUint64(s[hashAt:], hash)
+	le.PutUint32(s, t.gen)
+	t.grown(c)
+	return c, at
+}
+
+// own makes the chunk of placement p one that may be changed in place: by a copy
+// if a seal may hold it.
+func (t *Table) own(p uint64, c *chunk) *chunk {
+	n, i := t.leaf(p)
+	t.changed = t.gen
+	if !t.home.sealed() {
+		t.home.freePage(c.page)
+		c.owner, c.changed, c.page, c.frozen = t.gen, t.gen, 0, 0
+		return c
+	}
+	d := *c
+	d.slots = append(t.reuse(len(c.slots)/t.stride), c.slots...)
+	d.owner, d.changed, d.page, d.frozen = t.gen, t.gen, 0, len(c.arena)
+	n.put(i, &d)
+	t.drop(c)
+	return &d
+}
+
+// rebuild makes room in the chunk of placement p: without the tombstones and
+// arena bytes that nobody needs, larger if need be, or as two if it would be too
+// large or apart is true.
+func (t *Table) rebuild(p uint64, apart bool) {
+	old := t.root.find(p)
+	t.changed = t.gen
+	keep := t.needed(old, t.floor)
+	want := slotsFor(keep + 1)
+	if old.depth == 64 || want <= t.slots && !apart {
+		c := t.newChunk(want, old.depth)
+		t.moveAll(old, c, c)
+		t.replace(p, c)
+	} else {
+		half := old.depth
+		ones := 0
+		for at := 0; at < len(old.slots); at += t.stride {
+			s := old.slots[at : at+t.stride]
+			if gen := le.Uint32(s); gen != 0 && !droppable(gen, t.floor) && t.placeOf(s)>>(63-half)&1 == 1 {
+				ones++
+			}
+		}
+		low := t.newChunk(min(slotsFor(keep-ones+1), t.grownSlots(old)), half+1)
+		high := t.newChunk(min(slotsFor(ones+1), t.grownSlots(old)), half+1)
+		t.moveAll(old, low, high)
+		t.split(p, low, high)
+	}
+	t.drop(old)
+}
+
+// grownSlots bounds the halves of a split: all entries may land in one of them,
+// which is then as full as before and is split again.
+func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask)+1) }
+
+func (t *Table) moveAll(from, low, high *chunk) {
+	for at := 0; at < len(from.slots); at += t.stride {
+		s := from.slots[at : at+t.stride]
+		if gen := le.Uint32(s); gen == 0 || droppable(gen, t.floor) {
+			continue
+		}
+		p := t.placeOf(s)
+		to := low
+		if low != high && p>>(63-from.depth)&1 == 1 {
+			to = high
+		}
+		t.move(to, p, s, from.arena)
+	}
+	t.grown(low)
+	if high != low {
+		t.grown(high)
+	}
+}
+
+// bury turns the tombstone at an offset into an empty slot if nobody needs it
+// and no other entry was placed past it.
+func (t *Table) bury(c *chunk, at int) {
+	size := len(c.slots)
+	next := func(at, step int) int { return (at + step + size) % size }
+	if le.Uint32(c.slots[next(at, t.stride):]) != 0 {
+		return
+	}
+	for droppable(le.Uint32(c.slots[at:]), t.floor) {
+		if t.KeyWidth == 0 {
+			c.garbage += int(le.Uint32(c.slots[at+t.keyAt+4:]))
+		}
+		clear(c.slots[at : at+t.stride])
+		c.used--
+		at = next(at, -t.stride)
+	}
+}
+
+func (t *Table) newChunk(slots int, depth uint8) *chunk {
+	c := &chunk{owner: t.gen, changed: t.gen, mask: uint32(slots - 1), depth: depth, recent: true}
+	size := slots * t.stride
+	if c.slots = t.reuse(slots); cap(c.slots) >= size {
+		c.slots = c.slots[:size]
+		clear(c.slots)
+	} else {
+		c.slots = make([]byte, size)
+	}
+	t.grown(c)
+	return c
+}
+
+// grown tells the cache that the chunk may have another size than before.
+func (t *Table) grown(c *chunk) {
+	if t.home.cache != nil {
+		t.home.cache.count(c)
+	}
+}
+
+// drop gives a chunk up that the table has replaced. Seals may still read it.
+func (t *Table) drop(c *chunk) {
+	if t.home.cache != nil {
+		t.home.cache.uncount(c)
+	}
+	if !t.home.sealed() {
+		t.recycle(c.slots, c.page)
+		return
+	}
+	t.home.dropped = append(t.home.dropped, dropped{t, c.slots, c.page, t.gen})
+}
+
+func (t *Table) recycle(slots []byte, page uint64) {
+	t.home.freePage(page)
+	if class := sizeClass(len(slots) / t.stride); class >= 0 && len(t.spare[class]) < maxSpare {
+		t.spare[class] = append(t.spare[class], slots)
+	}
+}
+
+// reuse returns an empty slice with room for so many slots if there is one.
+func (t *Table) reuse(slots int) []byte {
+	class := sizeClass(slots)
+	if class < 0 {
+		return nil
+	}
+	t.home.reap()
+	list := t.spare[class]
+	if len(list) == 0 {
+		return nil
+	}
+	b := list[len(list)-1]
+	list[len(list)-1] = nil
+	t.spare[class] = list[:len(list)-1]
+	return b[:0]
+}
+
+// sizeClass is log2 of the number of slots, or -1 if it is not worth keeping.
+func sizeClass(slots int) int {
+	for class := 5; class < 9; class++ {
+		if slots == 1<<class {
+			return class
+		}
+	}
+	return -1
+}
+
+// compare orders entries of one placement, which are in one chunk.
+func (l *layout) compare(a, b []byte, arena []byte) int {
+	if c := bytes.Compare(l.keyOf(a, arena), l.keyOf(b, arena)); c != 0 {
+		return c
+	}
+	x, y := l.namespaceOf(a), l.namespaceOf(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
 }

@@ -1,0 +1,240 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"cutwater/protocol/keygroup"
+)
+
+func allGroups() Groups { return Groups{MaxParallelism: 128, First: 0, Last: 127} }
+
+func mustTable(t testing.TB, b Backend, d Descriptor) *Table {
+	t.Helper()
+	table, err := b.Table(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func counters(t testing.TB) (*Tables, *Table) {
+	b := NewTables(allGroups(), nil, 0)
+	return b, mustTable(t, b, Descriptor{Name: "counts", Kind: ValueKind, KeyWidth: 8, ValueWidth: 16})
+}
+
+// One hot key with very many namespaces costs directory levels, not a directory
+// that doubles once for every bit of the common prefix.
+func TestHotKeyWithManyNamespaces(t *testing.T) {
+	b := NewTables(allGroups(), nil, 0)
+	table := mustTable(t, b, Descriptor{Name: "windows", Kind: ValueKind, KeyWidth: 8, ValueWidth: 8, Namespaced: true})
+	key := keygroup.AppendInt(nil, 42)
+	hash := keygroup.Hash(key)
+	const n = 50_000
+	for i := range int64(n) {
+		v, existed := table.Update(hash, key, i)
+		if existed {
+			t.Fatalf("namespace %d was there", i)
+		}
+		binary.LittleEndian.PutUint64(v, uint64(i))
+	}
+	for i := range int64(n) {
+		v, ok := table.Get(hash, key, i)
+		if !ok || binary.LittleEndian.Uint64(v) != uint64(i) {
+			t.Fatalf("namespace %d: %v, %v", i, v, ok)
+		}
+	}
+	indexes := 0
+	var walk func(*node)
+	walk = func(n *node) {
+		indexes += len(n.kids)
+		for _, s := range n.subs {
+			if s != nil {
+				walk(s)
+			}
+		}
+	}
+	walk(table.root)
+	if indexes > 3<<maxBits {
+		t.Errorf("the directory has %d indexes", indexes)
+	}
+}
+
+// Keys whose 64-bit hashes collide share one chunk that grows beyond the usual
+// size instead of splitting for ever.
+func TestEqualHashes(t *testing.T) {
+	b := NewTables(allGroups(), nil, 0)
+	table := mustTable(t, b, Descriptor{Name: "names", Kind: ValueKind, ValueWidth: 8})
+	const n = 1000
+	for i := range n {
+		table.Update(7, fmt.Append(nil, i), 0)
+	}
+	if table.Len() != n {
+		t.Fatalf("%d entries, want %d", table.Len(), n)
+	}
+	for i := range n {
+		if _, ok := table.Get(7, fmt.Append(nil, i), 0); !ok {
+			t.Fatalf("key %d is gone", i)
+		}
+	}
+}
+
+// Where no delta can need them, deletes leave no tombstones: a table that turns
+// over for ever stays as large as what it holds.
+func TestTurnover(t *testing.T) {
+	_, table := counters(t)
+	key := make([]byte, 0, 8)
+	const live = 1000
+	for i := range int64(200_000) {
+		key = keygroup.AppendInt(key[:0], i)
+		table.Update(keygroup.Hash(key), key, 0)
+		if i >= live {
+			key = keygroup.AppendInt(key[:0], i-live)
+			if !table.Delete(keygroup.Hash(key), key, 0) {
+				t.Fatalf("key %d was not there", i-live)
+			}
+		}
+	}
+	slots := 0
+	for p, first := uint64(0), true; first || p != 0; first = false {
+		c := table.root.find(p)
+		slots += int(c.mask) + 1
+		p = c.after(p)
+	}
+	if table.Len() != live || slots > 8*live {
+		t.Errorf("%d entries in %d slots", table.Len(), slots)
+	}
+}
+
+// An update of an entry that is there allocates nothing.
+func TestUpdateDoesNotAllocate(t *testing.T) {
+	_, table := counters(t)
+	key := keygroup.AppendInt(nil, 1)
+	hash := keygroup.Hash(key)
+	table.Update(hash, key, 0)
+	if n := testing.AllocsPerRun(100, func() {
+		v, _ := table.Update(hash, key, 0)
+		v[0]++
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+const benchKeys = 1 << 20
+
+func filled(b *testing.B) (*Tables, *Table) {
+	home, table := counters(b)
+	key := make([]byte, 0, 8)
+	for i := range int64(benchKeys) {
+		key = keygroup.AppendInt(key[:0], i)
+		table.Update(keygroup.Hash(key), key, 0)
+	}
+	return home, table
+}
+
+// mix spreads the test's keys; all three contestants pay for it.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// BenchmarkUpdate compares a table with Go's map and with a hand-written table
+// that can do nothing else, in one run.
+func BenchmarkUpdate(b *testing.B) {
+	type value struct{ count, sum uint64 }
+	b.Run("table", func(b *testing.B) {
+		_, table := counters(b)
+		key := make([]byte, 8)
+		for i := range uint64(benchKeys) {
+			binary.LittleEndian.PutUint64(key, i)
+			table.Update(mix(i), key, 0)
+		}
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range uint64(b.N) {
+			k := mix(i) % benchKeys
+			binary.LittleEndian.PutUint64(key, k)
+			v, _ := table.Update(mix(k), key, 0)
+			binary.LittleEndian.PutUint64(v, binary.LittleEndian.Uint64(v)+1)
+		}
+	})
+	b.Run("map", func(b *testing.B) {
+		m := make(map[uint64]*value)
+		for i := range uint64(benchKeys) {
+			m[i] = new(value)
+		}
+		b.ResetTimer()
+		for i := range uint64(b.N) {
+			m[mix(i)%benchKeys].count++
+		}
+	})
+	b.Run("mapvalue", func(b *testing.B) {
+		m := make(map[uint64]value)
+		for i := range uint64(benchKeys) {
+			m[i] = value{}
+		}
+		b.ResetTimer()
+		for i := range uint64(b.N) {
+			k := mix(i) % benchKeys
+			v := m[k]
+			v.count++
+			m[k] = v
+		}
+	})
+	b.Run("hand", func(b *testing.B) {
+		type slot struct {
+			key   uint64
+			used  bool
+			value value
+		}
+		const mask = 2*benchKeys - 1
+		slots := make([]slot, mask+1)
+		at := func(k uint64) *slot {
+			for i := mix(k) & mask; ; i = (i + 1) & mask {
+				if s := &slots[i]; !s.used || s.key == k {
+					return s
+				}
+			}
+		}
+		for i := range uint64(benchKeys) {
+			*at(i) = slot{key: i, used: true}
+		}
+		b.ResetTimer()
+		for i := range uint64(b.N) {
+			at(mix(i) % benchKeys).value.count++
+		}
+	})
+}
+
+// BenchmarkSeal is the synchronous part of a snapshot at 2^20 keys, and the
+// slowest block of 100 updates in what follows it.
+func BenchmarkSeal(b *testing.B) {
+	home, table := filled(b)
+	var sealing, worst time.Duration
+	key := make([]byte, 8)
+	r := rand.New(rand.NewPCG(1, 2))
+	b.ResetTimer()
+	for range b.N {
+		start := time.Now()
+		s, err := home.Seal(1, SealOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		sealing += time.Since(start)
+		for range 2000 {
+			start := time.Now()
+			for range 100 {
+				binary.LittleEndian.PutUint64(key, r.Uint64()%benchKeys)
+				table.Update(keygroup.Hash(key), key, 0)
+			}
+			worst = max(worst, time.Since(start))
+		}
+		s.Release()
+	}
+	b.ReportMetric(float64(sealing.Nanoseconds())/float64(b.N), "ns/seal")
+	b.ReportMetric(float64(worst.Microseconds()), "us/worst-100")
+}
