@@ -1,0 +1,183 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/actors/system"
+	"cutwater/cluster/metadata"
+	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
+	"cutwater/protocol/job"
+	"cutwater/storage"
+	"cutwater/storage/failpoint"
+	"cutwater/storage/vfs"
+	"cutwater/stream/operator"
+)
+
+// Config is one job for one coordinator.
+type Config struct {
+	Master   job.MasterConfig
+	Metadata metadata.Store
+	Program  operator.Program
+	FS       vfs.FS
+	// Storage opens the job's checkpoint store for an epoch.
+	Storage func(epoch uint64) (storage.Store, error)
+	// Random returns 64 random bits.
+	Random func() uint64
+	// Event is told what happens, in order; it runs in the actor and must not
+	// block. May be nil.
+	Event func(protocol.Event)
+	// Progress is told what source tasks have read. May be nil.
+	Progress func(*messages.SourceProgress)
+	// Outcome is told how requested checkpoints end. May be nil.
+	Outcome func(*messages.CheckpointOutcome)
+	// Changed is called after every message, in the actor, with the Master to
+	// look at. May be nil.
+	Changed func(*job.Master)
+	// Ended is called once: with nil when the job has ended (see Master.Status),
+	// else with job.ErrFenced or with what broke the coordinator.
+	Ended func(error)
+}
+
+// Coordinator is the actor.
+type Coordinator struct {
+	config Config
+	self   *system.Self
+	master *job.Master
+	worker worker
+	epoch  uint64 // of worker.store
+	over   bool
+}
+
+// Spawn starts the job's coordinator. The error is everything that is wrong with
+// the graph or the settings, or that the job has a coordinator here already.
+func Spawn(s *system.System, c Config) error {
+	m, err := job.NewMaster(c.Master)
+	if err != nil {
+		return err
+	}
+	actor := &Coordinator{config: c, master: m, worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS}}
+	_, err = s.Spawn("coordinator/"+c.Master.Job, actor, system.NewMailbox(0, nil))
+	return err
+}
+
+// Started implements system.Handler.
+func (c *Coordinator) Started(self *system.Self) {
+	defer c.recoverPanic()
+	c.self = self
+	c.carryOut(c.master.Start(self.System.Clock().NowMs(), c.config.Random()))
+}
+
+// Stopped implements system.Handler.
+func (c *Coordinator) Stopped() {}
+
+// Receive implements system.Handler.
+func (c *Coordinator) Receive(m proto.Message) {
+	if c.over {
+		return
+	}
+	defer c.recoverPanic()
+	if p, ok := m.(*messages.SourceProgress); ok && c.config.Progress != nil {
+		c.config.Progress(p)
+	}
+	c.carryOut(c.master.Step(c.self.System.Clock().NowMs(), c.config.Random(), m))
+}
+
+// carryOut does what the Master asks for, in its order.
+func (c *Coordinator) carryOut(e *protocol.Effects) {
+	for _, w := range e.Work {
+		c.start(w)
+	}
+	for _, s := range e.Send {
+		c.send(s)
+	}
+	for _, t := range e.Timers {
+		c.timer(t)
+	}
+	if c.config.Event != nil {
+		for _, event := range e.Events {
+			c.config.Event(event)
+		}
+	}
+	if c.config.Changed != nil {
+		c.config.Changed(c.master)
+	}
+	switch {
+	case e.Fail != nil:
+		c.end(e.Fail)
+	case c.master.Done():
+		c.end(nil)
+	}
+}
+
+// start hands work to the Executor; its answer comes back as WorkDone.
+func (c *Coordinator) start(w protocol.Work) {
+	if epoch := c.master.Epoch(); epoch != c.epoch || c.worker.store == nil {
+		store, err := c.config.Storage(epoch)
+		if err != nil {
+			c.answer(&messages.WorkDone{Op: w.Op}, err)
+			return
+		}
+		c.worker.store, c.epoch = store, epoch
+	}
+	worker := c.worker
+	done := &messages.WorkDone{Op: w.Op}
+	c.self.System.Executor().Run(fmt.Sprintf("%T", w.Task),
+		func(ctx context.Context) error { return worker.run(ctx, w.Task, done) },
+		func(err error) { c.answer(done, err) })
+}
+
+func (c *Coordinator) answer(done *messages.WorkDone, err error) {
+	if err != nil {
+		done.Result = nil
+		done.Failure, done.Io = err.Error(), ioFailure(err)
+	}
+	c.self.System.Deliver(c.self.Address, done)
+}
+
+func (c *Coordinator) send(s protocol.Send) {
+	if s.To == checkpoint.Requester {
+		if outcome, ok := s.Message.(*messages.CheckpointOutcome); ok && c.config.Outcome != nil {
+			c.config.Outcome(outcome)
+		}
+		return
+	}
+	c.self.Send(s.To, s.Message)
+	if _, notified := s.Message.(*messages.NotifyCheckpointComplete); notified {
+		failpoint.Hit(failpoint.NotifySent)
+	}
+}
+
+func (c *Coordinator) timer(t protocol.Timer) {
+	actor := c.self.System.Address("timer")
+	if t.Cancel {
+		c.self.Send(actor, &messages.CancelTimer{Owner: string(c.self.Address), Key: t.Key})
+		return
+	}
+	c.self.Send(actor, &messages.SetTimer{Owner: string(c.self.Address), Key: t.Key, Generation: t.Generation, DelayMs: t.DelayMs})
+}
+
+// end stops the actor, once.
+func (c *Coordinator) end(err error) {
+	if c.over {
+		return
+	}
+	c.over = true
+	if c.config.Ended != nil {
+		c.config.Ended(err)
+	}
+	c.self.Stop()
+}
+
+// recoverPanic ends the coordinator whose Master broke an assertion. Its tasks go
+// on until another coordinator, of a higher epoch, takes the job over.
+func (c *Coordinator) recoverPanic() {
+	if r := recover(); r != nil {
+		c.end(fmt.Errorf("the coordinator of job %s stopped: %v\n%s", c.config.Master.Job, r, debug.Stack()))
+	}
+}

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/cluster/metadata"
+	"cutwater/messages"
+	"cutwater/storage"
+	"cutwater/storage/failpoint"
+	"cutwater/storage/vfs"
+	"cutwater/stream/operator"
+)
+
+// worker carries out the work that a Master asks for. Its methods block and run
+// on the Executor.
+type worker struct {
+	store    storage.Store
+	metadata metadata.Store
+	program  operator.Program
+	fs       vfs.FS
+}
+
+// run does one piece of work and fills done with its result.
+func (w *worker) run(ctx context.Context, task proto.Message, done *messages.WorkDone) error {
+	switch t := task.(type) {
+	case *messages.Propose:
+		r, err := w.metadata.Propose(ctx, t.Command)
+		if err != nil {
+			return err
+		}
+		if t.Command.GetRecordCompletion() != nil {
+			failpoint.Hit(failpoint.CompletionRecorded)
+		}
+		done.Result = &messages.WorkDone_Metadata{Metadata: r}
+	case *messages.ReadJob:
+		r, err := w.metadata.Job(ctx, t.Job)
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_JobRecord{JobRecord: r}
+	case *messages.PrepareLocation:
+		return w.store.Prepare(ctx, t.Checkpoint, t.Target)
+	case *messages.WriteMetadata:
+		r, err := w.store.Publish(ctx, t.Metadata, t.Target)
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_MetadataWritten{MetadataWritten: r}
+	case *messages.LoadCheckpoint:
+		r, err := w.load(ctx, t)
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_CheckpointLoaded{CheckpointLoaded: r}
+	case *messages.DiscardState:
+		return w.discard(ctx, t)
+	case *messages.DiscoverSplits:
+		r, err := w.program.Discover(ctx, t.Uid, w.fs, int(t.Parallelism))
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_SplitsDiscovered{SplitsDiscovered: r}
+	default:
+		return fmt.Errorf("coordinator: no work of kind %T is known", task)
+	}
+	return nil
+}
+
+// load reads a checkpoint and verifies every file that it names before anything
+// is deployed.
+func (w *worker) load(ctx context.Context, t *messages.LoadCheckpoint) (*messages.CheckpointLoaded, error) {
+	loaded := &messages.CheckpointLoaded{Record: t.Record}
+	var err error
+	if t.Path != "" {
+		loaded.Metadata, err = w.store.LoadPath(ctx, t.Path)
+	} else {
+		loaded.Metadata, err = w.store.Load(ctx, t.Record)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range loaded.Metadata.Operators {
+		if op.HasCoordinator {
+			content, err := w.read(ctx, op.Coordinator)
+			if err != nil {
+				return nil, fmt.Errorf("operator %q: %w", op.Uid, err)
+			}
+			loaded.Coordinators = append(loaded.Coordinators, &messages.LoadedCoordinator{Uid: op.Uid, State: content})
+		}
+		for _, sub := range op.Subtasks {
+			lists, err := w.verify(ctx, sub.State)
+			if err != nil {
+				return nil, fmt.Errorf("operator %q, subtask %d: %w", op.Uid, sub.Subtask, err)
+			}
+			if lists != nil {
+				loaded.Lists = append(loaded.Lists, &messages.LoadedLists{Uid: op.Uid, Subtask: sub.Subtask, Lists: lists})
+			}
+		}
+	}
+	return loaded, nil
+}
+
+// verify checks the files of one subtask's state and returns its lists, if any.
+func (w *worker) verify(ctx context.Context, s *messages.OperatorSubtaskState) (*messages.OperatorLists, error) {
+	for _, segment := range s.GetKeyed().GetSegments() {
+		if err := w.store.Verify(ctx, segment.Handle); err != nil {
+			return nil, err
+		}
+	}
+	if s.GetLists() == nil {
+		return nil, nil
+	}
+	content, err := w.read(ctx, s.Lists)
+	if err != nil {
+		return nil, err
+	}
+	lists := &messages.OperatorLists{}
+	if err := proto.Unmarshal(content, lists); err != nil {
+		return nil, fmt.Errorf("list state: %w: %w", storage.ErrCorrupt, err)
+	}
+	return lists, nil
+}
+
+func (w *worker) read(ctx context.Context, h *messages.StateHandle) ([]byte, error) {
+	r, err := w.store.Open(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(r)
+	return content, errors.Join(err, r.Close())
+}
+
+func (w *worker) discard(ctx context.Context, t *messages.DiscardState) error {
+	var all []error
+	for _, h := range t.Handles {
+		all = append(all, w.store.Discard(ctx, h))
+	}
+	if t.Checkpoint != 0 {
+		all = append(all, w.store.DiscardCheckpoint(ctx, t.Checkpoint))
+	}
+	return errors.Join(all...)
+}
+
+// ioFailure reports whether a failure is the storage's, not the data's.
+func ioFailure(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}
