@@ -1,0 +1,108 @@
+// Package command is the cutwater command line.
+//
+// Data goes to standard output, everything else to standard error. Exit codes: 0
+// ok, 1 error, 2 usage, 4 conflict, 5 rejected by lint or because the topology no
+// longer fits its state, 6 job failed.
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"cutwater/connector/blackhole"
+	"cutwater/connector/datagen"
+	"cutwater/connector/file"
+	"cutwater/connector/filesink"
+	"cutwater/connector/stdout"
+	"cutwater/stream/catalog"
+)
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitConflict = 4
+	exitRejected = 5
+	exitFailed   = 6
+)
+
+// exitError carries an exit code; an error without one exits with 1.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+func coded(code int, err error) error { return &codedError{code, err} }
+
+// Main runs the command with its arguments and returns the exit code.
+func Main(args []string, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(errOut, "error:", err)
+	var c *codedError
+	if errors.As(err, &c) {
+		return c.code
+	}
+	return exitUsage // everything else comes from the parsing of arguments
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "cutwater",
+		Short:         "Exactly-once stateful stream processing in one binary",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newRun(), newLint(), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of the program",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintln(cmd.OutOrStdout(), "cutwater", version())
+			return nil
+		},
+	}
+}
+
+// version is that of the module, or of the commit that was built.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return v + " " + info.GoVersion
+}
+
+// connectors are the ones that a topology.yaml can name.
+func connectors() *catalog.Catalog {
+	return &catalog.Catalog{
+		Sources: []catalog.SourceSpec{file.Spec(), datagen.Spec()},
+		Sinks:   []catalog.SinkSpec{filesink.Spec(), stdout.Spec(), blackhole.Spec()},
+	}
+}

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	"cutwater/actors/system"
+	"cutwater/cluster/metadata"
+	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/storage/vfs"
+	"cutwater/stream/operator"
+)
+
+// ErrDataDirInUse: another process works on the data directory.
+var ErrDataDirInUse = errors.New("the data directory is in use by another process")
+
+// ProcessOptions describe a node of its own process.
+type ProcessOptions struct {
+	// DataDir is absolute; it is made if missing and locked while the process
+	// lives.
+	DataDir string
+	FS      vfs.FS
+	// Programs finds the code of a job by name.
+	Programs func(name string) (operator.Program, error)
+	// Event is told what happens; see Deps.Event.
+	Event func(protocol.Event)
+}
+
+// Process is a node that has a process, a clock and a disk.
+type Process struct {
+	*Runtime
+	lock     io.Closer
+	pool     *system.Pool
+	metadata metadata.Store
+}
+
+// executorSlots bounds the blocking work that runs at once.
+const executorSlots = 64
+
+// Open starts a node. Close ends it.
+func Open(o ProcessOptions) (*Process, error) {
+	if err := o.FS.MkdirAll(o.DataDir); err != nil {
+		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
+	}
+	lock, err := o.FS.Lock(path.Join(o.DataDir, "lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s; stop that process, or give this one its own --data-dir", ErrDataDirInUse, o.DataDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the data directory cannot be locked: %w", err)
+	}
+	store, err := metadata.OpenLocal(path.Join(o.DataDir, "metadata.db"), metadata.LocalOptions{})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	p := &Process{lock: lock, pool: system.NewPool(executorSlots), metadata: store}
+	sys := system.New(system.Options{Node: "local", Clock: system.NewWallClock(), Executor: p.pool})
+	p.Runtime, err = NewRuntime(Deps{
+		System: sys, FS: o.FS, Metadata: store, Programs: o.Programs, Random: random,
+		ScratchDir: path.Join(o.DataDir, "scratch"), Event: o.Event,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// random returns 64 random bits of the operating system.
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// NewJobID returns a fresh job id.
+func NewJobID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Find returns the record of the newest job of that name, or nil.
+func (p *Process) Find(ctx context.Context, name string) (*messages.JobRecord, error) {
+	jobs, err := p.metadata.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var newest *messages.JobRecord
+	for _, r := range jobs {
+		if r.Name == name && (newest == nil || r.CreatedMs > newest.CreatedMs) {
+			newest = r
+		}
+	}
+	return newest, nil
+}
+
+// RefusedError: the metadata store refuses the command, for a reason that a
+// person can act on.
+type RefusedError struct{ Reason string }
+
+// Error is the reason.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Register makes a job known, or gives a known one its present graph and
+// settings, so that StartJob can start it.
+func (p *Process) Register(ctx context.Context, r *messages.RegisterJob) error {
+	r.AtMs = time.Now().UnixMilli()
+	result, err := p.metadata.Propose(ctx, &messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: r}})
+	if err != nil {
+		return err
+	}
+	if result.Outcome != messages.MetadataOutcome_APPLIED {
+		return &RefusedError{result.Failure}
+	}
+	return nil
+}
+
+// Close stops the actors, waits for the work that runs, and lets the data
+// directory go.
+func (p *Process) Close() error {
+	if p.Runtime != nil {
+		p.deps.System.StopAll()
+	}
+	p.pool.Close()
+	return errors.Join(p.metadata.Close(), p.lock.Close())
+}
