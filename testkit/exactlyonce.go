@@ -92,14 +92,8 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	if plan != nil {
 		plan(w)
 	}
-	finished := w.Run(maxSteps, func() bool { return sim.job != nil && sim.job.Done() })
-	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults}
-	if sim.job != nil {
-		r.Status = sim.job.Status()
-		if err := sim.job.Failure(); err != nil {
-			r.Failure = err.Error()
-		}
-	}
+	finished := w.Run(maxSteps, sim.ended)
+	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults, Status: sim.record().Status, Failure: sim.record().Failure}
 	if !finished {
 		return r, fmt.Errorf("seed %d: the job did not end within %d steps (status %v, virtual time %d ms)", seed, w.Steps(), r.Status, w.NowMs()-epochUs/1000)
 	}
@@ -138,6 +132,24 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 	return sim, nil
 }
 
+// record is what the metadata store knows of the job.
+func (sim *simulation) record() *messages.JobRecord {
+	r, err := sim.metadata.Job(context.Background(), jobID)
+	if err != nil {
+		panic(err) // a model that is open answers
+	}
+	return r
+}
+
+// ended reports that the job's end is recorded.
+func (sim *simulation) ended() bool {
+	switch sim.record().Status {
+	case messages.JobStatus_FINISHED, messages.JobStatus_FAILED, messages.JobStatus_CANCELED, messages.JobStatus_SUSPENDED:
+		return true
+	}
+	return false
+}
+
 // register makes the job known; no fault hits this one command.
 func (sim *simulation) register() error {
 	w := sim.world
@@ -160,7 +172,7 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 		Random:      func() uint64 { return sim.world.rng.Uint64() },
 		PollRecords: 16,
 	})
-	if err != nil || n.Name != "n1" {
+	if err != nil || n.Name != "n1" || sim.ended() {
 		return rt, err
 	}
 	slots := sim.scenario.Slots
