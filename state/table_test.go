@@ -145,7 +145,7 @@ func mix(x uint64) uint64 {
 // BenchmarkUpdate compares a table with Go's map and with a hand-written table
 // that can do nothing else, in one run.
 func BenchmarkUpdate(b *testing.B) {
-	type value struct{ count, sum uint64 }
+	type value struct{ count, _ uint64 }
 	b.Run("table", func(b *testing.B) {
 		_, table := counters(b)
 		key := make([]byte, 8)
@@ -205,7 +205,7 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 		b.ResetTimer()
 		for i := range uint64(b.N) {
-			at(mix(i) % benchKeys).value.count++
+			at(mix(i)%benchKeys).value.count++
 		}
 	})
 }

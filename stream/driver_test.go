@@ -53,7 +53,6 @@ type testTask struct {
 	chain  *operator.Chain
 	yield  operator.Yield
 	in     []inMessage
-	inputs []messages.OperatorInput
 	marks  map[int]int64 // input -> watermark
 	mark   int64
 	wanted int // splits
@@ -567,7 +566,6 @@ func (s *memorySink[T]) Abort(_ context.Context, _ stream.SinkContext, c *messag
 type memoryWriter[T any] struct {
 	sink            *memorySink[T]
 	buffer, flushed []string
-	flushErr        error
 }
 
 func (w *memoryWriter[T]) Write(v T, _ int64) error {

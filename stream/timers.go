@@ -13,10 +13,9 @@ import (
 // set at most once. They are keyed state, so that a checkpoint holds them; the
 // order in which they are due is kept in memory and rebuilt at restore.
 type timers struct {
-	table   *state.Table
-	due     timerHeap
-	key     []byte
-	present [1]byte
+	table *state.Table
+	due   timerHeap
+	key   []byte
 }
 
 // newTimers declares the timers of that name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 
 	"cutwater/messages"
 	"cutwater/protocol/keygroup"
@@ -54,11 +53,6 @@ func (t *Task) newBackend(uid string) (state.Backend, error) {
 		return heap.New(heap.Options{MaxParallelism: int(t.deploy.Vertex.MaxParallelism), FirstGroup: int(r.First), LastGroup: int(r.Last)}), nil
 	}
 	return nil, fmt.Errorf("state backend %q of operator %q is not known; use heap", t.deploy.Settings.GetBackend(), uid)
-}
-
-// scratchDir is where a backend of this attempt may keep local files.
-func (t *Task) scratchDir(uid string) string {
-	return path.Join(t.env.ScratchDir, fmt.Sprintf("%s-%d-%s-%d-%s", t.fence.Job, t.fence.Attempt, t.deploy.Task.Vertex, t.deploy.Task.Subtask, uid))
 }
 
 func (t *Task) keyGroups() *messages.KeyGroupRange {
