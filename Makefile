@@ -1,19 +1,31 @@
-# Everything a developer runs; `make help` lists it. CI runs .ci/run.
+# What a developer runs; `make help` lists it.
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
 .PHONY: generate
 generate: ## Generate messages/*.pb.go from messages/proto
-	cd tools && go build -o ../bin/generate ./generate
-	./bin/generate messages/proto messages
+	go -C tools build -o ../bin/generate ./generate
+	bin/generate messages/proto messages
 
 .PHONY: test
 test: ## Run all tests
 	go test ./...
 
 .PHONY: race
-race: ## Run the short tests with the race detector
-	go test -race -short ./...
+race: ## Run the tests of all that runs concurrently with the race detector
+	.ci/run race
+
+.PHONY: lint
+lint: ## Check formatting, go vet and staticcheck
+	.ci/run format vet lint
+
+.PHONY: bench
+bench: ## Run the benchmarks, each for a second
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: verify
+verify: ## Run everything that must hold before a merge
+	.ci/run
