@@ -1339,6 +1339,78 @@ func (x *EnumeratorState) GetTotalBytes() uint64 {
 	return 0
 }
 
+// SplitAck says that the reader has taken in the assignment of that number. The
+// enumerator's snapshot waits for it: a split that is on its way when a
+// checkpoint passes would be in nobody's state. Until it comes the assignment is
+// repeated; each repetition is acknowledged again.
+type SplitAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task          *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Uid           string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Number        uint64                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SplitAck) Reset() {
+	*x = SplitAck{}
+	mi := &file_task_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SplitAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SplitAck) ProtoMessage() {}
+
+func (x *SplitAck) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SplitAck.ProtoReflect.Descriptor instead.
+func (*SplitAck) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SplitAck) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *SplitAck) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *SplitAck) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *SplitAck) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 var File_task_proto protoreflect.FileDescriptor
 
 const file_task_proto_rawDesc = "" +
@@ -1446,7 +1518,12 @@ const file_task_proto_rawDesc = "" +
 	"discovered\x18\x02 \x01(\bR\n" +
 	"discovered\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x04R\n" +
-	"totalBytes*\xc1\x01\n" +
+	"totalBytes\"\x81\x01\n" +
+	"\bSplitAck\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number*\xc1\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTASK_CREATED\x10\x01\x12\x12\n" +
@@ -1471,7 +1548,7 @@ func file_task_proto_rawDescGZIP() []byte {
 }
 
 var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_task_proto_goTypes = []any{
 	(TaskState)(0),           // 0: cutwater.TaskState
 	(*InputChannel)(nil),     // 1: cutwater.InputChannel
@@ -1491,54 +1568,57 @@ var file_task_proto_goTypes = []any{
 	(*SplitAssignment)(nil),  // 15: cutwater.SplitAssignment
 	(*SourceProgress)(nil),   // 16: cutwater.SourceProgress
 	(*EnumeratorState)(nil),  // 17: cutwater.EnumeratorState
-	(*Fence)(nil),            // 18: cutwater.Fence
-	(*TaskId)(nil),           // 19: cutwater.TaskId
-	(*Vertex)(nil),           // 20: cutwater.Vertex
-	(*PlanEdge)(nil),         // 21: cutwater.PlanEdge
-	(*JobSettings)(nil),      // 22: cutwater.JobSettings
-	(*KeyedState)(nil),       // 23: cutwater.KeyedState
-	(*OperatorList)(nil),     // 24: cutwater.OperatorList
+	(*SplitAck)(nil),         // 18: cutwater.SplitAck
+	(*Fence)(nil),            // 19: cutwater.Fence
+	(*TaskId)(nil),           // 20: cutwater.TaskId
+	(*Vertex)(nil),           // 21: cutwater.Vertex
+	(*PlanEdge)(nil),         // 22: cutwater.PlanEdge
+	(*JobSettings)(nil),      // 23: cutwater.JobSettings
+	(*KeyedState)(nil),       // 24: cutwater.KeyedState
+	(*OperatorList)(nil),     // 25: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
-	18, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
-	19, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
-	20, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
-	21, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
+	19, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
+	20, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
+	21, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
+	22, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
 	1,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
 	2,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
-	22, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
+	23, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
 	4,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
 	5,  // 8: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	23, // 9: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	24, // 10: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	18, // 11: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	19, // 12: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	18, // 13: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	19, // 14: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	24, // 9: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	25, // 10: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	19, // 11: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	20, // 12: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	19, // 13: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	20, // 14: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
 	0,  // 15: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
 	7,  // 16: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	18, // 17: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	19, // 18: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	19, // 17: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	20, // 18: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
 	0,  // 19: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	18, // 20: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	19, // 21: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	18, // 22: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	19, // 23: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	19, // 24: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	18, // 25: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	18, // 26: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	19, // 27: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	18, // 28: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	19, // 29: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	19, // 20: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	20, // 21: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	19, // 22: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	20, // 23: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	20, // 24: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	19, // 25: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	19, // 26: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	20, // 27: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	19, // 28: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	20, // 29: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
 	14, // 30: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	18, // 31: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	19, // 32: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	19, // 31: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	20, // 32: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
 	14, // 33: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	19, // 34: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	20, // 35: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }
@@ -1554,7 +1634,7 @@ func file_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_task_proto_rawDesc), len(file_task_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

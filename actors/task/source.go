@@ -95,14 +95,19 @@ func (t *Task) sendSplitRequest(uid string) {
 	})
 }
 
-// splitAssigned hands the enumerator's answer to the source, once.
+// splitAssigned hands the enumerator's answer to the source, once, and confirms
+// it each time that it comes.
 func (t *Task) splitAssigned(m *messages.SplitAssignment) error {
-	if !t.current(m.Fence) || m.Number != t.source.request || !t.source.waiting || t.chain == nil || t.chain.Source == nil {
+	if !t.current(m.Fence) || m.Number > t.source.request || t.chain == nil || t.chain.Source == nil {
 		t.stale++
 		return nil
 	}
-	t.source.waiting = false
-	err := t.chain.Source.AddSplit(proto.CloneOf(m))
-	t.mailbox.Wake()
+	var err error
+	if m.Number == t.source.request && t.source.waiting {
+		t.source.waiting = false
+		err = t.chain.Source.AddSplit(proto.CloneOf(m))
+		t.mailbox.Wake()
+	}
+	t.toCoordinator(&messages.SplitAck{Fence: t.fence, Task: t.deploy.Task, Uid: m.Uid, Number: m.Number})
 	return err
 }

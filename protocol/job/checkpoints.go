@@ -32,7 +32,9 @@ func (m *Master) take(e *protocol.Effects) {
 	for _, w := range e.Work {
 		switch t := w.Task.(type) {
 		case *messages.SnapshotOperatorCoordinator:
-			answers = append(answers, m.answerSnapshot(w.Op, t))
+			if !m.postpone(w.Op, t) {
+				answers = append(answers, m.answerSnapshot(w.Op, t))
+			}
 			continue
 		case *messages.WriteMetadata:
 			m.stamp(t.Metadata)

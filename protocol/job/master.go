@@ -210,6 +210,8 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 		m.heartbeat(t)
 	case *messages.SplitRequest:
 		m.splitRequest(t)
+	case *messages.SplitAck:
+		m.splitAck(t)
 	case *messages.AcknowledgeCheckpoint:
 		m.toCoordinator(t)
 	case *messages.DeclineCheckpoint:

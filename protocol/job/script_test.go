@@ -132,6 +132,9 @@ func (w *world) directive(d *script.Directive) error {
 	case "split": // task number=n
 		dep := w.deployed[w.tasksOf(d)[0]]
 		w.step(&messages.SplitRequest{Fence: dep.Fence, Task: dep.Task, Uid: dep.Vertex.Operators[0], Number: uint64(d.Int("number", 1))})
+	case "confirm": // task number=n
+		dep := w.deployed[w.tasksOf(d)[0]]
+		w.step(&messages.SplitAck{Fence: dep.Fence, Task: dep.Task, Uid: dep.Vertex.Operators[0], Number: uint64(d.Int("number", 1))})
 	case "request": // type=SAVEPOINT [target=] request=n
 		w.step(&messages.RequestCheckpoint{Job: testJob, Request: uint64(d.Int("request", 1)), Target: d.Arg("target", ""),
 			Type: messages.CheckpointType(messages.CheckpointType_value[d.Arg("type", "")])})

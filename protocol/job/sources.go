@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,6 +20,29 @@ type source struct {
 	// held is, by subtask, the number of the request whose answer the gate holds,
 	// so that a repeated request does not add it again.
 	held []uint64
+	// unconfirmed is, by subtask, the assignment of a split that its reader has
+	// not acknowledged, or nil.
+	unconfirmed []*messages.SplitAssignment
+	// waiting are the snapshots that wait for unconfirmed assignments; requests
+	// that come meanwhile are postponed, so that the wait ends.
+	waiting   []waitingSnapshot
+	postponed []*messages.SplitRequest
+}
+
+// waitingSnapshot is an operation of the coordinator that was not answered yet.
+type waitingSnapshot struct {
+	op   uint64
+	task *messages.SnapshotOperatorCoordinator
+}
+
+// settled reports that no split is on its way to a reader.
+func (s *source) settled() bool {
+	for _, a := range s.unconfirmed {
+		if a != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // splitRequest answers a reader, through the gate.
@@ -34,14 +58,102 @@ func (m *Master) splitRequest(r *messages.SplitRequest) {
 		return
 	}
 	subtask := int(r.Task.Subtask)
+	if u := s.unconfirmed[subtask]; u != nil && r.Number > u.Number {
+		m.confirmed(s, subtask) // it asks for more, so it has the last one
+	}
+	if len(s.waiting) > 0 {
+		s.postponed = append(s.postponed, r)
+		return
+	}
 	if s.held[subtask] != 0 && s.held[subtask] == r.Number {
 		return
 	}
 	for _, a := range s.enumerator.Request(r) {
 		if s.gate.Offer(subtask, a) {
-			m.send(e.address, a)
+			m.assign(s, e, a)
 		} else {
 			s.held[subtask] = a.Number
+		}
+	}
+}
+
+// assign sends an assignment; one with a split is repeated until confirmed.
+func (m *Master) assign(s *source, e *execution, a *messages.SplitAssignment) {
+	if a.Split != nil {
+		s.unconfirmed[e.task.Subtask] = a
+	}
+	m.send(e.address, a)
+}
+
+// splitAck takes a reader's confirmation.
+func (m *Master) splitAck(a *messages.SplitAck) {
+	s, e := m.sourceOf(a.Uid), m.execution(a.Task)
+	if !m.current(a.Fence) || s == nil || e == nil || e.vertex != s.vertex {
+		m.drop("split acknowledgement of " + taskName(a.Task))
+		return
+	}
+	if u := s.unconfirmed[a.Task.Subtask]; u != nil && u.Number == a.Number {
+		m.confirmed(s, int(a.Task.Subtask))
+	}
+}
+
+// confirmed may be what snapshots of the enumerator waited for.
+func (m *Master) confirmed(s *source, subtask int) {
+	s.unconfirmed[subtask] = nil
+	if !s.settled() {
+		return
+	}
+	waiting := s.waiting
+	s.waiting = nil
+	for _, w := range waiting {
+		m.take(m.coordinator.Step(m.nowMs, m.answerSnapshot(w.op, w.task)))
+	}
+	m.replay(s)
+}
+
+// replay handles the requests that were postponed.
+func (m *Master) replay(s *source) {
+	requests := s.postponed
+	s.postponed = nil
+	for _, r := range requests {
+		m.splitRequest(r)
+	}
+}
+
+// postpone keeps a snapshot of an enumerator waiting while a split is on its way.
+func (m *Master) postpone(op uint64, t *messages.SnapshotOperatorCoordinator) bool {
+	s := m.sourceOf(t.Uid)
+	if s == nil || s.settled() {
+		return false
+	}
+	s.waiting = append(s.waiting, waitingSnapshot{op, t})
+	return true
+}
+
+// giveUpWaiting answers the snapshots that waited for a checkpoint that is over.
+func (m *Master) giveUpWaiting(s *source, checkpoint uint64) {
+	var over []waitingSnapshot
+	s.waiting = slices.DeleteFunc(s.waiting, func(w waitingSnapshot) bool {
+		if w.task.Checkpoint == checkpoint {
+			over = append(over, w)
+		}
+		return w.task.Checkpoint == checkpoint
+	})
+	for _, w := range over {
+		m.take(m.coordinator.Step(m.nowMs, &messages.WorkDone{Op: w.op, Failure: "the checkpoint is over"}))
+	}
+	if len(s.waiting) == 0 {
+		m.replay(s)
+	}
+}
+
+// repeatAssignments sends again what no reader has confirmed.
+func (m *Master) repeatAssignments() {
+	for _, s := range m.sources {
+		for _, e := range m.tasks {
+			if e.vertex == s.vertex && !e.terminal() && s.unconfirmed[e.task.Subtask] != nil {
+				m.send(e.address, s.unconfirmed[e.task.Subtask])
+			}
 		}
 	}
 }
@@ -86,6 +198,7 @@ func (m *Master) acknowledged(id uint64, task *messages.TaskId) {
 // concluded opens the gates for a checkpoint that is over.
 func (m *Master) concluded(id uint64) {
 	for _, s := range m.sources {
+		m.giveUpWaiting(s, id)
 		for _, h := range s.gate.ReleaseAll(id) {
 			m.release(s, h.Subtask, h.Event)
 		}
@@ -97,7 +210,7 @@ func (m *Master) release(s *source, subtask int, assignment proto.Message) {
 	s.held[subtask] = 0
 	for _, e := range m.tasks {
 		if e.vertex == s.vertex && int(e.task.Subtask) == subtask && !e.terminal() {
-			m.send(e.address, assignment)
+			m.assign(s, e, assignment.(*messages.SplitAssignment))
 		}
 	}
 }

@@ -302,10 +302,11 @@ func (m *Master) splitsDiscovered(uid string, w *messages.WorkDone) {
 
 func newSource(uid string, vertex, parallelism int) *source {
 	return &source{
-		uid:        uid,
-		vertex:     vertex,
-		enumerator: split.New(uid, parallelism),
-		gate:       checkpoint.NewEventGate(parallelism),
-		held:       make([]uint64, parallelism),
+		uid:         uid,
+		vertex:      vertex,
+		enumerator:  split.New(uid, parallelism),
+		gate:        checkpoint.NewEventGate(parallelism),
+		held:        make([]uint64, parallelism),
+		unconfirmed: make([]*messages.SplitAssignment, parallelism),
 	}
 }

@@ -175,6 +175,7 @@ func (m *Master) tick() {
 	for _, n := range nodes {
 		m.send(TaskManagerAddress(n), &messages.Heartbeat{Node: m.config.Node, Fence: m.fence()})
 	}
+	m.repeatAssignments()
 	if m.phase == deploying && m.nowMs-m.sinceMs >= m.config.DeployTimeoutMs {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
