@@ -1,0 +1,61 @@
+// Package messages is everything that actors say to each other, generated from
+// messages/proto, and what outlives a process: checkpoint metadata and the log of
+// metadata commands.
+//
+// This page lists each conversation: who sends, who receives, what may be lost,
+// and what then happens. Control messages carry a [Fence]: job, epoch (raised by
+// each new coordinator) and attempt (raised by each deployment of the tasks). A
+// receiver drops and counts what is older than what it knows.
+//
+// # Deployment and life
+//
+//	Deploy            coordinator -> task manager   resent every second until TaskStateChanged comes; repeated, it changes nothing
+//	CancelTask        coordinator -> task manager -> task   resent until the task's last TaskStateChanged
+//	TaskStateChanged  task -> coordinator           resent until TaskStateAck
+//	TaskStateAck      coordinator -> task           lost: the change is sent again, and acknowledged again
+//	EndOfDataReached  task -> coordinator           resent until EndOfDataAck
+//	EndOfDataAck      coordinator -> task           as TaskStateAck
+//	Heartbeat         task manager <-> coordinator  lost: counts as silence; enough silence fails the node's tasks
+//	CancelJob, SuspendJob   user -> coordinator     within one process; not lost
+//
+// # Checkpoints
+//
+//	TriggerCheckpoint        coordinator -> task without running predecessor   lost: the checkpoint times out
+//	AcknowledgeCheckpoint    task -> coordinator   lost: the checkpoint times out
+//	DeclineCheckpoint        task -> coordinator   lost: the checkpoint times out
+//	NotifyCheckpointComplete coordinator -> tasks  lost: healed by the next completion, or by the latest_completed of an abort
+//	NotifyCheckpointAborted  coordinator -> tasks  lost: tasks that align for it go on when the next barrier comes
+//	RequestCheckpoint, CheckpointOutcome   user <-> coordinator
+//
+// # Input splits
+//
+//	SplitRequest     source task -> coordinator    resent until the assignment of its number comes
+//	SplitAssignment  coordinator -> source task    resent until SplitAck; held between the enumerator's snapshot and the task's
+//	SplitAck         source task -> coordinator    sent for each repetition; the enumerator's snapshot waits for it
+//	SourceProgress   source task -> coordinator    for people; loss is not noticed
+//
+// # Timers
+//
+//	SetTimer, CancelTimer  any actor -> the timer actor of its node   within one process; not lost
+//	TimerFired             timer actor -> owner                       a stale generation is ignored
+//
+// # In band, on a data channel
+//
+// Numbered per channel and attempt when they leave the sender's queue. A gap or a
+// repetition fails the attempt, and the job restarts from its last completed
+// checkpoint.
+//
+//	RecordBatch         many records in one field; needs credit
+//	Barrier             separates the records before a checkpoint from those after it
+//	BarrierAnnouncement a time-outable aligned barrier is queued
+//	CancelBarrier       the barrier of this checkpoint will not come
+//	Watermark           event time has advanced; WatermarkIdle: the channel does not count, or counts again
+//	EndOfData           no record follows, barriers may; EndOfPartition: nothing follows
+//	Credit              receiver -> sender, against the data; needs no credit itself
+//
+// # Work and its answers
+//
+// A machine asks its shell for input and output with the messages of work.proto;
+// the answer is a WorkDone with the operation's id. [MetadataCommand] is the log
+// of the metadata store, [CheckpointMetadata] the content of a `_metadata` file.
+package messages
