@@ -26,6 +26,7 @@ type Reader struct {
 	ended   bool
 	// part is set while reading key groups of a File: there is no index to come.
 	part bool
+	want uint64 // entries of a part
 }
 
 // NewReader reads the header. Errors: ErrCorrupt, ErrNewerFormat, and those of
@@ -121,25 +122,36 @@ func (r *Reader) Next(e *Entry) error {
 	return nil
 }
 
-// readBlock reads a block of entries, or the end of the file.
-func (r *Reader) readBlock() error {
+// raw reads a block and verifies its checksum; errNothing at the end of a part.
+func (r *Reader) raw() (body []byte, err error) {
 	r.blockAt = r.offset
 	if err := r.fill(uint64(blockHead)); err != nil {
-		if r.part && errors.Is(err, errNothing) {
-			r.ended = true
-			return nil
-		}
-		return err
+		return nil, err
 	}
-	kind := r.block.Bytes()[0]
 	if err := r.more(uint64(le.Uint32(r.block.Bytes()[blockHead-4:])) + 4); err != nil {
-		return err
+		return nil, err
 	}
 	b := r.block.Bytes()
-	body := b[:len(b)-4]
+	body = b[:len(b)-4]
 	if crc32.Checksum(body, castagnoli) != le.Uint32(b[len(body):]) {
-		return corrupt(r.blockAt, "a block's checksum is wrong")
+		return nil, corrupt(r.blockAt, "a block's checksum is wrong")
 	}
+	return body, nil
+}
+
+// readBlock reads a block of entries, or the end of the file.
+func (r *Reader) readBlock() error {
+	body, err := r.raw()
+	if errors.Is(err, errNothing) {
+		if r.ended = true; r.count != r.want {
+			return corrupt(r.blockAt, "%d entries were read, the index says %d", r.count, r.want)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	kind := body[0]
 	if kind == indexBlock && !r.part {
 		return r.readEnd(body[blockHead:])
 	}
