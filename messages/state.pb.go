@@ -596,10 +596,13 @@ func (x *KeyedState) GetHasWatermark() bool {
 
 // OperatorList is one named operator state.
 type OperatorList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Mode          RedistributionMode     `protobuf:"varint,2,opt,name=mode,proto3,enum=cutwater.RedistributionMode" json:"mode,omitempty"`
-	Items         [][]byte               `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Mode  RedistributionMode     `protobuf:"varint,2,opt,name=mode,proto3,enum=cutwater.RedistributionMode" json:"mode,omitempty"`
+	Items [][]byte               `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	// The writer settles its items before it finishes, so a finished subtask leaves
+	// nothing behind. Other union lists must end in one checkpoint on all subtasks.
+	SettledAtEnd  bool `protobuf:"varint,4,opt,name=settled_at_end,json=settledAtEnd,proto3" json:"settled_at_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +656,13 @@ func (x *OperatorList) GetItems() [][]byte {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *OperatorList) GetSettledAtEnd() bool {
+	if x != nil {
+		return x.SettledAtEnd
+	}
+	return false
 }
 
 // OperatorLists is what the handle of an operator's list state holds.
@@ -1282,11 +1292,12 @@ const file_state_proto_rawDesc = "" +
 	"key_groups\x18\x01 \x01(\v2\x17.cutwater.KeyGroupRangeR\tkeyGroups\x12-\n" +
 	"\bsegments\x18\x02 \x03(\v2\x11.cutwater.SegmentR\bsegments\x12!\n" +
 	"\fwatermark_ms\x18\x03 \x01(\x03R\vwatermarkMs\x12#\n" +
-	"\rhas_watermark\x18\x04 \x01(\bR\fhasWatermark\"j\n" +
+	"\rhas_watermark\x18\x04 \x01(\bR\fhasWatermark\"\x90\x01\n" +
 	"\fOperatorList\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1c.cutwater.RedistributionModeR\x04mode\x12\x14\n" +
-	"\x05items\x18\x03 \x03(\fR\x05items\"=\n" +
+	"\x05items\x18\x03 \x03(\fR\x05items\x12$\n" +
+	"\x0esettled_at_end\x18\x04 \x01(\bR\fsettledAtEnd\"=\n" +
 	"\rOperatorLists\x12,\n" +
 	"\x05lists\x18\x01 \x03(\v2\x16.cutwater.OperatorListR\x05lists\"\xa7\x01\n" +
 	"\x14OperatorSubtaskState\x12\x10\n" +

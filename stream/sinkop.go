@@ -237,7 +237,7 @@ func (o *sinkOperator[T]) Snapshot(r operator.SnapshotRequest) (s operator.Snaps
 func (o *sinkOperator[T]) list(groups []*commitGroup) ([]*messages.OperatorList, error) {
 	o.queue.running.Lock()
 	defer o.queue.running.Unlock()
-	l := &messages.OperatorList{Name: committablesList, Mode: messages.RedistributionMode_UNION}
+	l := &messages.OperatorList{Name: committablesList, Mode: messages.RedistributionMode_UNION, SettledAtEnd: true}
 	for _, g := range groups {
 		for _, c := range g.committables {
 			if g.abort {

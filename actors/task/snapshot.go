@@ -165,7 +165,9 @@ func (t *Task) write(ctx context.Context, fence *messages.Fence, snap *snapshot,
 		if err != nil {
 			return nil, err
 		}
-		s.HasUnionList = slices.ContainsFunc(lists, func(l *messages.OperatorList) bool { return l.Mode == messages.RedistributionMode_UNION })
+		s.HasUnionList = slices.ContainsFunc(lists, func(l *messages.OperatorList) bool {
+			return l.Mode == messages.RedistributionMode_UNION && !l.SettledAtEnd
+		})
 		snap.sizes.CheckpointBytes += uint64(len(content))
 		snap.sizes.FullStateBytes += uint64(len(content))
 	}
