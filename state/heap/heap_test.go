@@ -8,9 +8,9 @@ import (
 	"cutwater/state/statetest"
 )
 
-// The heap backend keeps the contract.
+// The heap backend passes the conformance suite.
 func TestConformance(t *testing.T) {
-	statetest.Run(t, func(_ testing.TB, first, last int) state.Backend {
-		return heap.New(heap.Options{MaxParallelism: statetest.MaxParallelism, FirstGroup: first, LastGroup: last})
+	statetest.Run(t, func(_ statetest.TB, g state.Groups) state.Backend {
+		return heap.New(heap.Options{MaxParallelism: g.MaxParallelism, FirstGroup: g.First, LastGroup: g.Last})
 	})
 }

@@ -1,15 +1,17 @@
-// Package statetest is the conformance suite of state.Backend. The heap and the
-// bolt backend run it, so that a job behaves alike on either.
+// Package statetest is the conformance suite of keyed state: every backend has
+// to pass it.
 package statetest
 
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"cutwater/messages"
 	"cutwater/protocol/keygroup"
@@ -17,270 +19,328 @@ import (
 	"cutwater/state/segment"
 )
 
-// MaxParallelism is the number of key groups in the suite.
-const MaxParallelism = 128
+// Open makes an empty backend for some key groups; the suite closes it.
+type Open func(t TB, g state.Groups) state.Backend
 
-// Fresh makes an empty backend for these key groups, of MaxParallelism. The
-// suite closes it.
-type Fresh func(t testing.TB, first, last int) state.Backend
-
-// Run holds a backend to the contract.
-func Run(t *testing.T, fresh Fresh) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, fresh Fresh)
-	}{
-		{"every operation equals a map, through seals, aborts, confirms and restores", model},
-		{"a seal stays as it was while the table grows and shrinks", sealStays},
-		{"a delete reaches the restored state", deleteRestored},
-		{"a load skips the key groups of others", groupsAtLoad},
-		{"a state of another schema is refused", otherSchema},
-		{"large values append, restore and go", largeValues},
-		{"damage is found wherever it is", damage},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(t, fresh) })
-	}
+// TB is what the suite needs of *testing.T, so that property tests fit too.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
 }
 
-func open(t testing.TB, fresh Fresh, first, last int) state.Backend {
-	t.Helper()
-	b := fresh(t, first, last)
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
+// maxParallelism is small, so that a few hundred keys fill every key group.
+const maxParallelism = 16
+
+func everything() state.Groups {
+	return state.Groups{MaxParallelism: maxParallelism, Last: maxParallelism - 1}
 }
 
-func table(t rapid.TB, b state.Backend, d state.Descriptor) *state.Table {
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	t.Run("Entries", func(t *testing.T) { entries(t, open) })
+	t.Run("Declaration", func(t *testing.T) { declaration(t, open) })
+	t.Run("Model", func(t *testing.T) { model(t, open) })
+	t.Run("ConcurrentWrite", func(t *testing.T) { concurrentWrite(t, open) })
+	t.Run("Deltas", func(t *testing.T) { deltas(t, open) })
+	t.Run("Rescale", func(t *testing.T) { rescale(t, open) })
+	t.Run("LargeValues", func(t *testing.T) { largeValues(t, open) })
+	t.Run("Damage", func(t *testing.T) { damage(t, open) })
+	t.Run("Cancelled", func(t *testing.T) { cancelled(t, open) })
+	t.Run("Handles", func(t *testing.T) { handles(t, open) })
+	t.Run("Timers", func(t *testing.T) { timers(t, open) })
+}
+
+var (
+	counts = state.Descriptor{Name: "counts", Kind: state.ValueKind, KeyWidth: 8, ValueWidth: 8, Schema: "int64 -> int64"}
+	lists  = state.Descriptor{Name: "lists", Kind: state.ListKind, KeyWidth: 8, Schema: "int64 -> bytes"}
+	words  = state.Descriptor{Name: "words", Kind: state.ReducingKind, ValueWidth: 3, Namespaced: true, Schema: "string -> int24"}
+	// windows has all that varies: keys, values, namespaces.
+	windows = state.Descriptor{Name: "windows", Kind: state.ValueKind, Namespaced: true, Schema: "string -> string"}
+)
+
+func table(t TB, b state.Backend, d state.Descriptor) *state.Table {
 	t.Helper()
 	table, err := b.Table(d)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("table %s: %v", d.Name, err)
 	}
 	return table
 }
 
-func seal(t rapid.TB, b state.Backend, checkpoint uint64, o state.SealOptions) *state.Sealed {
+func closeAll(t TB, b ...state.Backend) {
+	t.Helper()
+	for _, b := range b {
+		if err := b.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// intKey is the canonical key of an integer, and its hash.
+func intKey(i int) (uint64, []byte) {
+	k := keygroup.AppendInt(nil, int64(i))
+	return keygroup.Hash(k), k
+}
+
+func textKey(i int) (uint64, []byte) {
+	k := []byte(strings.Repeat("k", i%20) + fmt.Sprint(i))
+	return keygroup.Hash(k), k
+}
+
+func seal(t TB, b state.Backend, checkpoint uint64, o state.SealOptions) *state.Sealed {
 	t.Helper()
 	s, err := b.Seal(checkpoint, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("seal %d: %v", checkpoint, err)
 	}
 	return s
 }
 
-func write(t rapid.TB, s *state.Sealed) []byte {
+// write writes a seal and tells the backend, as a task does.
+func write(t TB, s *state.Sealed) *messages.Segment {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := s.Write(context.Background(), &b); err != nil {
-		t.Fatal(err)
+	n, err := s.Write(context.Background(), &b)
+	if err != nil {
+		t.Fatalf("write %d: %v", s.Checkpoint, err)
 	}
-	return b.Bytes()
+	m := &messages.Segment{
+		Handle: &messages.StateHandle{Where: &messages.StateHandle_Inline{Inline: b.Bytes()}},
+		Base:   s.Base, Created: s.Checkpoint, Entries: n,
+	}
+	s.Recorded(m)
+	return m
 }
 
-func load(t rapid.TB, b state.Backend, file []byte) {
+// restored opens a backend on segments, oldest first.
+func restored(t TB, open Open, g state.Groups, segments ...*messages.Segment) state.Backend {
 	t.Helper()
-	if err := b.Load(context.Background(), bytes.NewReader(file)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// inline is the segment that a file became.
-func inline(file []byte, base bool) *messages.Segment {
-	return &messages.Segment{
-		Base:   base,
-		Handle: &messages.StateHandle{Where: &messages.StateHandle_Inline{Inline: file}},
-	}
-}
-
-func intKey(i int64) (hash uint64, key []byte) {
-	key = keygroup.AppendInt(nil, i)
-	return keygroup.Hash(key), key
-}
-
-var counts = state.Descriptor{Name: "counts", Kind: state.ValueKind, KeyWidth: 8, ValueWidth: 8, Schema: "int -> int"}
-
-// sealStays: several live seals, each written only after the table has moved on.
-func sealStays(t *testing.T, fresh Fresh) {
-	b := open(t, fresh, 0, MaxParallelism-1)
-	c := table(t, b, counts)
-	const step, rounds = 3000, 4
-	var seals []*state.Sealed
-	for round := range int64(rounds) {
-		for i := range int64(step) {
-			hash, key := intKey(round*step + i)
-			v, _ := c.Update(hash, key, 0)
-			v[0] = byte(round)
-			if round > 0 && i%2 == 0 {
-				hash, key = intKey((round-1)*step + i)
-				c.Delete(hash, key, 0)
-			}
-		}
-		seals = append(seals, seal(t, b, uint64(round+1), state.SealOptions{}))
-	}
-	for i := range int64(rounds * step) {
-		hash, key := intKey(i)
-		c.Delete(hash, key, 0)
-	}
-	for round := rounds - 1; round >= 0; round-- { // released newest first
-		restored := open(t, fresh, 0, MaxParallelism-1)
-		load(t, restored, write(t, seals[round]))
-		if got, want := table(t, restored, counts).Len(), step+round*step/2; got != want {
-			t.Errorf("seal %d has %d entries, want %d", round, got, want)
+	b := open(t, g)
+	for _, s := range segments {
+		if err := b.Load(context.Background(), bytes.NewReader(s.Handle.GetInline())); err != nil {
+			t.Fatalf("load: %v", err)
 		}
 	}
-	if c.Len() != 0 {
-		t.Errorf("%d entries are left", c.Len())
+	return b
+}
+
+// content is a table as text, sorted.
+func content(t *state.Table) []string {
+	var all []string
+	t.Each(func(hash uint64, key []byte, namespace int64, value []byte) bool {
+		all = append(all, fmt.Sprintf("%016x %q %d = %q", hash, key, namespace, value))
+		return true
+	})
+	slices.Sort(all)
+	return all
+}
+
+func same(t TB, what string, got, want []string) {
+	t.Helper()
+	if slices.Equal(got, want) {
+		return
+	}
+	for _, s := range want {
+		if _, ok := slices.BinarySearch(got, s); !ok {
+			t.Errorf("%s: missing %s", what, s)
+			break
+		}
+	}
+	for _, s := range got {
+		if _, ok := slices.BinarySearch(want, s); !ok {
+			t.Errorf("%s: too much: %s", what, s)
+			break
+		}
+	}
+	t.Fatalf("%s: %d entries, want %d", what, len(got), len(want))
+}
+
+// entries: each operation on one entry does what it says, and leaves others be.
+func entries(t TB, open Open) {
+	b := open(t, everything())
+	defer closeAll(t, b)
+	c, w := table(t, b, counts), table(t, b, windows)
+	h, k := intKey(1)
+	if _, ok := c.Get(h, k, 0); ok || c.Len() != 0 || c.Delete(h, k, 0) {
+		t.Fatalf("an empty table is not empty")
+	}
+	v, existed := c.Update(h, k, 0)
+	if existed || !bytes.Equal(v, make([]byte, 8)) {
+		t.Fatalf("a new value is %v, existed %v", v, existed)
+	}
+	binary.LittleEndian.PutUint64(v, 7)
+	if v, existed = c.Update(h, k, 0); !existed || binary.LittleEndian.Uint64(v) != 7 {
+		t.Fatalf("the value is %v, existed %v", v, existed)
+	}
+	if !c.Delete(h, k, 0) || c.Len() != 0 {
+		t.Fatalf("delete did not")
+	}
+	if v, existed = c.Update(h, k, 0); existed || !bytes.Equal(v, make([]byte, 8)) {
+		t.Fatalf("a value after delete is %v, existed %v", v, existed)
+	}
+	h, k = textKey(3)
+	w.Put(h, k, 10, []byte("ten"))
+	w.Put(h, k, 20, []byte("twenty"))
+	w.Append(h, k, 10, []byte(" and more"))
+	w.Append(h, k, 30, []byte("thirty"))
+	w.Put(h, k, 40, nil)
+	w.Delete(h, k, 20)
+	w.Put(h, k, 20, []byte("20"))
+	for namespace, want := range map[int64]string{10: "ten and more", 20: "20", 30: "thirty", 40: ""} {
+		if v, ok := w.Get(h, k, namespace); !ok || string(v) != want {
+			t.Errorf("namespace %d is %q, %v, want %q", namespace, v, ok, want)
+		}
+	}
+	if w.Len() != 4 {
+		t.Errorf("%d entries, want 4", w.Len())
 	}
 }
 
-// deleteRestored: an entry of the base that a delta deletes is not in the result.
-func deleteRestored(t *testing.T, fresh Fresh) {
-	b := open(t, fresh, 0, MaxParallelism-1)
+// declaration: a state is one table under one name, and restored state of other
+// types is refused with both schemas.
+func declaration(t TB, open Open) {
+	b := open(t, everything())
 	c := table(t, b, counts)
-	for i := range int64(100) {
-		hash, key := intKey(i)
-		c.Update(hash, key, 0)
+	if table(t, b, counts) != c {
+		t.Errorf("the same descriptor gave another table")
 	}
-	first := seal(t, b, 1, state.SealOptions{Incremental: true})
-	base := write(t, first)
-	first.Recorded(inline(base, true))
-	b.Confirm(1)
-	hash, key := intKey(7)
-	c.Delete(hash, key, 0)
-	second := seal(t, b, 2, state.SealOptions{Incremental: true})
-	if second.Base || second.Empty || len(second.Before) != 1 {
-		t.Fatalf("the second is no delta on the first: %+v", second)
+	other := counts
+	other.Schema = "int64 -> float64"
+	if _, err := b.Table(other); err == nil {
+		t.Errorf("a second declaration with other types was accepted")
 	}
-	restored := open(t, fresh, 0, MaxParallelism-1)
-	load(t, restored, base)
-	load(t, restored, write(t, second))
-	r := table(t, restored, counts)
-	if _, ok := r.Get(hash, key, 0); ok || r.Len() != 99 {
-		t.Errorf("the key is there: %v; %d entries, want 99", ok, r.Len())
+	if _, err := b.Table(state.Descriptor{Kind: state.ValueKind}); err == nil {
+		t.Errorf("a state without a name was accepted")
+	}
+	h, k := intKey(1)
+	c.Update(h, k, 0)
+	m := write(t, seal(t, b, 1, state.SealOptions{}))
+	r := restored(t, open, everything(), m)
+	defer closeAll(t, b, r)
+	var schema *state.SchemaError
+	if _, err := r.Table(other); !errors.As(err, &schema) || schema.State != "counts" ||
+		!strings.Contains(schema.Restored, counts.Schema) || !strings.Contains(schema.Declared, other.Schema) {
+		t.Errorf("other types gave %v", err)
+	}
+	if table(t, r, counts).Len() != 1 {
+		t.Errorf("the restored entry is gone")
 	}
 }
 
-// groupsAtLoad: two halves of the key groups restore to the whole.
-func groupsAtLoad(t *testing.T, fresh Fresh) {
-	b := open(t, fresh, 0, MaxParallelism-1)
-	c := table(t, b, counts)
-	const n = 1000
-	for i := range int64(n) {
-		hash, key := intKey(i)
-		c.Update(hash, key, 0)
+// rescale: a backend takes from a segment only its own key groups, and all
+// backends together take everything once.
+func rescale(t TB, open Open) {
+	b := open(t, everything())
+	defer closeAll(t, b)
+	w := table(t, b, windows)
+	for i := range 2000 {
+		h, k := textKey(i)
+		w.Put(h, k, int64(i%3), fmt.Append(nil, i))
 	}
-	file := write(t, seal(t, b, 1, state.SealOptions{}))
-	sum := 0
-	for _, half := range [][2]int{{0, MaxParallelism/2 - 1}, {MaxParallelism / 2, MaxParallelism - 1}} {
-		r := open(t, fresh, half[0], half[1])
-		load(t, r, file)
-		part := table(t, r, counts)
-		part.Each(func(hash uint64, _ []byte, _ int64, _ []byte) bool {
-			if g := keygroup.Of(hash, MaxParallelism); g < half[0] || g > half[1] {
-				t.Errorf("key group %d in %v", g, half)
+	m := write(t, seal(t, b, 1, state.SealOptions{}))
+	var union []string
+	for subtask := range 3 {
+		first, last := keygroup.Range(subtask, 3, maxParallelism)
+		g := state.Groups{MaxParallelism: maxParallelism, First: first, Last: last}
+		part := restored(t, open, g, m)
+		p := table(t, part, windows)
+		p.Each(func(hash uint64, _ []byte, _ int64, _ []byte) bool {
+			if of := keygroup.Of(hash, maxParallelism); of < first || of > last {
+				t.Fatalf("subtask %d has an entry of key group %d", subtask, of)
 			}
 			return true
 		})
-		sum += part.Len()
+		union = append(union, content(p)...)
+		closeAll(t, part)
 	}
-	if sum != n {
-		t.Errorf("%d entries, want %d", sum, n)
-	}
+	slices.Sort(union)
+	same(t, "three subtasks", union, content(w))
 }
 
-// otherSchema: restored state is not read as another type.
-func otherSchema(t *testing.T, fresh Fresh) {
-	b := open(t, fresh, 0, MaxParallelism-1)
-	hash, key := intKey(1)
-	table(t, b, counts).Update(hash, key, 0)
-	restored := open(t, fresh, 0, MaxParallelism-1)
-	load(t, restored, write(t, seal(t, b, 1, state.SealOptions{})))
-	d := counts
-	d.Schema = "int -> float"
-	var refused *state.SchemaError
-	if _, err := restored.Table(d); !errors.As(err, &refused) || refused.State != d.Name {
-		t.Errorf("got %v, want a SchemaError", err)
-	}
-}
-
-// largeValues: values far beyond a chunk's usual size, by Put and by Append,
-// while a seal keeps the older ones.
-func largeValues(t *testing.T, fresh Fresh) {
-	d := state.Descriptor{Name: "texts", Kind: state.ListKind, Schema: "text"}
-	b := open(t, fresh, 0, MaxParallelism-1)
-	c := table(t, b, d)
-	piece := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
-	key := func(i int) (uint64, []byte) {
-		k := fmt.Append(nil, "key ", i)
-		return keygroup.Hash(k), k
-	}
-	const keys, pieces = 20, 20
-	var before *state.Sealed
-	for p := range pieces {
-		if p == pieces/2 {
-			before = seal(t, b, 1, state.SealOptions{})
+// largeValues: values that are much larger than a chunk, grown piece by piece
+// under a seal.
+func largeValues(t TB, open Open) {
+	b := open(t, everything())
+	defer closeAll(t, b)
+	l := table(t, b, lists)
+	piece := bytes.Repeat([]byte("0123456789abcdef"), 256)
+	const keys, pieces = 40, 40
+	var before []string
+	var s *state.Sealed
+	for n := range pieces {
+		if n == pieces/2 {
+			before = content(l)
+			s = seal(t, b, 1, state.SealOptions{})
 		}
 		for i := range keys {
-			hash, k := key(i)
-			c.Append(hash, k, 0, piece)
+			h, k := intKey(i)
+			l.Append(h, k, 0, piece)
 		}
-	}
-	check := func(b state.Backend, pieces int) {
-		t.Helper()
-		c := table(t, b, d)
-		for i := range keys {
-			hash, k := key(i)
-			if v, _ := c.Get(hash, k, 0); !bytes.Equal(v, bytes.Repeat(piece, pieces)) {
-				t.Errorf("key %d has %d bytes of %d, or others", i, len(v), pieces*len(piece))
-			}
-		}
-	}
-	check(b, pieces)
-	for _, test := range []struct {
-		s      *state.Sealed
-		pieces int
-	}{{before, pieces / 2}, {seal(t, b, 2, state.SealOptions{}), pieces}} {
-		restored := open(t, fresh, 0, MaxParallelism-1)
-		load(t, restored, write(t, test.s))
-		check(restored, test.pieces)
 	}
 	for i := range keys {
-		hash, k := key(i)
-		c.Delete(hash, k, 0)
+		h, k := intKey(i)
+		if v, ok := l.Get(h, k, 0); !ok || !bytes.Equal(v, bytes.Repeat(piece, pieces)) {
+			t.Fatalf("list %d has %d bytes, want %d", i, len(v), pieces*len(piece))
+		}
 	}
-	if s := seal(t, b, 3, state.SealOptions{}); !s.Empty || s.FullBytes != 0 {
-		t.Errorf("after the deletes: empty %v, %d bytes", s.Empty, s.FullBytes)
-	} else {
-		s.Release()
-	}
+	r := restored(t, open, everything(), write(t, s))
+	defer closeAll(t, r)
+	same(t, "sealed", content(table(t, r, lists)), before)
 }
 
-// damage: any flipped byte and any cut is an error, never other state.
-func damage(t *testing.T, fresh Fresh) {
-	b := open(t, fresh, 0, MaxParallelism-1)
+// damage: a segment with any byte changed, or cut anywhere, is refused.
+func damage(t TB, open Open) {
+	b := open(t, everything())
+	defer closeAll(t, b)
 	c := table(t, b, counts)
-	for i := range int64(20) {
-		hash, key := intKey(i)
-		c.Update(hash, key, 0)
+	for i := range 20 {
+		h, k := intKey(i)
+		c.Update(h, k, 0)
 	}
-	file := write(t, seal(t, b, 1, state.SealOptions{}))
+	file := write(t, seal(t, b, 1, state.SealOptions{})).Handle.GetInline()
+	r := open(t, everything())
+	defer closeAll(t, r)
 	for i := range file {
 		bad := bytes.Clone(file)
 		bad[i] ^= 0x41
-		r := fresh(t, 0, MaxParallelism-1)
 		err := r.Load(context.Background(), bytes.NewReader(bad))
 		if !errors.Is(err, segment.ErrCorrupt) && !errors.Is(err, segment.ErrNewerFormat) {
-			t.Errorf("byte %d flipped: %v", i, err)
+			t.Errorf("byte %d changed: %v", i, err)
 		}
 		if err := r.Load(context.Background(), bytes.NewReader(file[:i])); !errors.Is(err, segment.ErrCorrupt) {
 			t.Errorf("cut at byte %d: %v", i, err)
 		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 }
+
+// cancelled: writing stops when its context ends, with the context's cause, and
+// so does a failing writer.
+func cancelled(t TB, open Open) {
+	b := open(t, everything())
+	defer closeAll(t, b)
+	c := table(t, b, counts)
+	for i := range 1000 {
+		h, k := intKey(i)
+		c.Update(h, k, 0)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("the checkpoint expired")
+	cancel(cause)
+	if _, err := seal(t, b, 1, state.SealOptions{}).Write(ctx, io.Discard); !errors.Is(err, cause) {
+		t.Errorf("a cancelled write gave %v", err)
+	}
+	full := errors.New("disk full")
+	if _, err := seal(t, b, 2, state.SealOptions{}).Write(context.Background(), failing{full}); !errors.Is(err, full) {
+		t.Errorf("a failing writer gave %v", err)
+	}
+	b.Abort(1)
+	b.Abort(2)
+	if c.Len() != 1000 {
+		t.Errorf("the table has %d entries", c.Len())
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
