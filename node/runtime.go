@@ -82,8 +82,7 @@ func openStorage(fsys vfs.FS, jobID string, epoch uint64, s *messages.JobSetting
 
 // JobSpec is a job to coordinate here.
 type JobSpec struct {
-	// Job is the job's id; it is registered in the metadata store already, or is
-	// registered by StartJob.
+	// Job is the job's id; it is registered in the metadata store already.
 	Job string
 	// Program is the name of its code.
 	Program  string

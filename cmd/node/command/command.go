@@ -31,7 +31,7 @@ const (
 	exitFailed   = 6
 )
 
-// exitError carries an exit code; an error without one exits with 1.
+// codedError carries an exit code; an error without one is a usage error.
 type codedError struct {
 	code int
 	err  error
