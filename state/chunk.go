@@ -14,8 +14,8 @@ import (
 //
 //	generation  4 bytes  of the last change; 0: empty; with the top bit: deleted
 //	hash        8 bytes
-//	namespace   8 bytes  if the table is namespaced
 //	key         KeyWidth bytes, or a reference: offset and length, 4 bytes each
+//	namespace   8 bytes  if the table is namespaced
 //	value       ValueWidth bytes, or a reference: offset, length and capacity
 //
 // References point into the arena, which only grows at its end. So an older
@@ -24,12 +24,12 @@ import (
 // delta needs it.
 type chunk struct {
 	slots []byte // nil: evicted to the page
-	arena []byte
 	// owner is the generation in which the chunk may be changed in place.
 	owner uint32
+	mask  uint32 // number of slots - 1
+	arena []byte
 	// changed is the generation of the last change.
 	changed uint32
-	mask    uint32 // number of slots - 1
 	live    uint32 // entries
 	used    uint32 // entries and tombstones
 	depth   uint8  // length of the prefix
@@ -47,8 +47,8 @@ type chunk struct {
 const (
 	dead = 1 << 31 // in a slot's generation
 
-	hashAt      = 4
-	namespaceAt = 12
+	hashAt = 4
+	keyAt  = 12
 
 	keyRef   = 8
 	valueRef = 12
@@ -84,21 +84,21 @@ var le = binary.LittleEndian
 // layout is where the parts of a slot are; it never changes.
 type layout struct {
 	Descriptor
-	key8    bool // 8-byte keys, the case worth a loop of its own
-	keyAt   int
-	valueAt int
-	stride  int
-	slots   int // most slots of a chunk
+	key8        bool // 8-byte keys without namespaces, worth a loop of their own
+	namespaceAt int
+	valueAt     int
+	stride      int
+	slots       int // most slots of a chunk
 }
 
 func newLayout(d Descriptor) layout {
-	l := layout{Descriptor: d, key8: d.KeyWidth == 8, keyAt: namespaceAt}
-	if d.Namespaced {
-		l.keyAt += 8
-	}
-	l.valueAt = l.keyAt + keyRef
+	l := layout{Descriptor: d, key8: d.KeyWidth == 8 && !d.Namespaced, namespaceAt: keyAt + keyRef}
 	if d.KeyWidth > 0 {
-		l.valueAt = l.keyAt + d.KeyWidth
+		l.namespaceAt = keyAt + d.KeyWidth
+	}
+	l.valueAt = l.namespaceAt
+	if d.Namespaced {
+		l.valueAt += 8
 	}
 	l.stride = l.valueAt + valueRef
 	if d.ValueWidth > 0 {
@@ -124,16 +124,16 @@ func (l *layout) placeOf(slot []byte) uint64 {
 
 func (l *layout) namespaceOf(slot []byte) int64 {
 	if l.Namespaced {
-		return int64(le.Uint64(slot[namespaceAt:]))
+		return int64(le.Uint64(slot[l.namespaceAt:]))
 	}
 	return 0
 }
 
 func (l *layout) keyOf(slot, arena []byte) []byte {
 	if l.KeyWidth > 0 {
-		return slot[l.keyAt:l.valueAt:l.valueAt]
+		return slot[keyAt:l.namespaceAt:l.namespaceAt]
 	}
-	return deref(slot[l.keyAt:], arena)
+	return deref(slot[keyAt:], arena)
 }
 
 func (l *layout) valueOf(slot, arena []byte) []byte {
@@ -151,27 +151,32 @@ func deref(ref, arena []byte) []byte {
 // probe returns the offset of the slot of an entry or of its tombstone, or -1.
 // There is always an empty slot, so it ends.
 func (l *layout) probe(c *chunk, p, hash uint64, key []byte, namespace int64) int {
-	slots, mask, stride := c.slots, c.mask, l.stride
 	if l.key8 && len(key) == 8 {
-		k := le.Uint64(key)
-		for i := uint32(p) & mask; ; i = (i + 1) & mask {
-			at := int(i) * stride
-			s := slots[at : at+stride]
-			if le.Uint32(s) == 0 {
-				return -1
-			}
-			if le.Uint64(s[l.keyAt:]) == k && (!l.Namespaced || int64(le.Uint64(s[namespaceAt:])) == namespace) {
-				return at
-			}
-		}
+		return probe8(c.slots, c.mask, l.stride, p, le.Uint64(key))
 	}
-	for i := uint32(p) & mask; ; i = (i + 1) & mask {
-		at := int(i) * stride
+	slots, mask, stride := c.slots, int(c.mask), l.stride
+	namespace = l.norm(namespace)
+	for i := int(p) & mask; ; i = (i + 1) & mask {
+		at := i * stride
 		s := slots[at : at+stride]
 		if le.Uint32(s) == 0 {
 			return -1
 		}
-		if le.Uint64(s[hashAt:]) == hash && l.namespaceOf(s) == l.norm(namespace) && bytes.Equal(l.keyOf(s, c.arena), key) {
+		if le.Uint64(s[hashAt:]) == hash && l.namespaceOf(s) == namespace && bytes.Equal(l.keyOf(s, c.arena), key) {
+			return at
+		}
+	}
+}
+
+// probe8 is probe for 8-byte keys without namespaces.
+func probe8(slots []byte, mask uint32, stride int, p, key uint64) int {
+	for i := uint32(p) & mask; ; i = (i + 1) & mask {
+		at := int(i) * stride
+		s := slots[at:][:keyAt+8]
+		if le.Uint32(s) == 0 {
+			return -1
+		}
+		if le.Uint64(s[keyAt:]) == key {
 			return at
 		}
 	}
@@ -226,7 +231,7 @@ func (l *layout) move(to *chunk, p uint64, slot, arena []byte) {
 		to.live++
 	}
 	if l.KeyWidth == 0 {
-		to.refer(s[l.keyAt:], l.keyOf(slot, arena))
+		to.refer(s[keyAt:], l.keyOf(slot, arena))
 	}
 	if l.ValueWidth > 0 {
 		return

@@ -5,6 +5,19 @@
 // copied on the first write after a seal. The heap backend is that table alone;
 // the bolt backend is the same table as a bounded write-back cache over one
 // bbolt file. So both behave alike, which package state/statetest checks.
+//
+// Every change bears the generation in which it was made, and a seal begins the
+// next one. That is all a seal does: it keeps the roots of the tables, and what
+// changes later changes in copies. A delta is what bears a generation after the
+// seal that it builds on, deletes (tombstones) included.
+//
+// A table's operations return no errors, for they are called for every record.
+// What cannot go on panics with a typed error and so fails the task, which
+// restarts from its last checkpoint: *ScratchError (the bolt backend's disk),
+// *LimitError (a value of 4 GiB), *DecodeError (bytes that a codec did not
+// write). What a user or an operator can get wrong at the start is an ordinary
+// error: *SchemaError and others of Backend.Table and Backend.Load.
+package state/statetest checks.
 package state
 
 import (

@@ -25,6 +25,9 @@ type Table struct {
 	count   int
 	// varying is the number of bytes of variable-width keys and values.
 	varying int
+	// quick says that Update may try the shortest way first: 8-byte keys, values
+	// in place, all in memory.
+	quick bool
 	// restored says that Load made the table; declared that Tables.Table did.
 	restored, declared bool
 	// spare holds the slots of dropped chunks, by log2 of their number.
@@ -36,6 +39,7 @@ const maxSpare = 1024
 
 func newTable(home *Tables, d Descriptor) *Table {
 	t := &Table{layout: newLayout(d), home: home, gen: home.gen, floor: home.floor}
+	t.quick = t.key8 && t.ValueWidth > 0 && home.cache == nil
 	t.root = newNode(t.gen, 0, t.newChunk(minSlots, 0))
 	return t
 }
@@ -58,6 +62,17 @@ func (t *Table) Get(hash uint64, key []byte, namespace int64) (value []byte, ok 
 // Update returns the value of a fixed-width entry for writing in place, made and
 // zeroed if it was not there; the entry counts as changed.
 func (t *Table) Update(hash uint64, key []byte, namespace int64) (value []byte, existed bool) {
+	if t.quick && len(key) == 8 {
+		k := t.root.look(hash)
+		at := probe8(k.slots, k.mask, t.stride, hash, le.Uint64(key))
+		if at >= 0 && k.owner == t.gen {
+			s := k.slots[at:][:t.stride]
+			if le.Uint32(s)&dead == 0 {
+				le.PutUint32(s, t.gen)
+				return s[t.valueAt:t.stride:t.stride], true
+			}
+		}
+	}
 	p := t.place(hash, namespace)
 	c := t.at(p)
 	at := t.probe(c, p, hash, key, namespace)
@@ -163,7 +178,7 @@ func (t *Table) Delete(hash uint64, key []byte, namespace int64) bool {
 	t.count--
 	c.live--
 	if t.KeyWidth == 0 {
-		t.varying -= int(le.Uint32(s[t.keyAt+4:]))
+		t.varying -= int(le.Uint32(s[keyAt+4:]))
 	}
 	if t.ValueWidth == 0 {
 		ref := s[t.valueAt:]
@@ -263,15 +278,15 @@ func (t *Table) insert(p, hash uint64, key []byte, namespace int64, tombstone in
 	t.count++
 	if t.KeyWidth == 0 {
 		if tombstone < 0 {
-			c.garbage += int(le.Uint32(s[t.keyAt+4:])) // of a tombstone that gives way
-			c.refer(s[t.keyAt:], key)
+			c.garbage += int(le.Uint32(s[keyAt+4:])) // of a tombstone that gives way
+			c.refer(s[keyAt:], key)
 		}
 		t.varying += len(key)
 	} else {
-		copy(s[t.keyAt:], key)
+		copy(s[keyAt:], key)
 	}
 	if t.Namespaced {
-		le.PutUint64(s[namespaceAt:], uint64(namespace))
+		le.PutUint64(s[t.namespaceAt:], uint64(namespace))
 	}
 	le.PutUint64(s[hashAt:], hash)
 	le.PutUint32(s, t.gen)
@@ -287,6 +302,7 @@ func (t *Table) own(p uint64, c *chunk) *chunk {
 	if !t.home.sealed() {
 		t.home.freePage(c.page)
 		c.owner, c.changed, c.page, c.frozen = t.gen, t.gen, 0, 0
+		n.put(i, c)
 		return c
 	}
 	d := *c
@@ -359,7 +375,7 @@ func (t *Table) bury(c *chunk, at int) {
 	}
 	for droppable(le.Uint32(c.slots[at:]), t.floor) {
 		if t.KeyWidth == 0 {
-			c.garbage += int(le.Uint32(c.slots[at+t.keyAt+4:]))
+			c.garbage += int(le.Uint32(c.slots[at+keyAt+4:]))
 		}
 		clear(c.slots[at : at+t.stride])
 		c.used--

@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 	root := t.TempDir()
 	var n atomic.Int64
 	statetest.Run(t, func(t statetest.TB, g state.Groups) state.Backend {
-		o := options(filepath.Join(root, fmt.Sprint(n.Add(1))), 8<<10)
+		o := options(filepath.Join(root, fmt.Sprint(n.Add(1))), 24<<10)
 		o.MaxParallelism, o.FirstGroup, o.LastGroup = g.MaxParallelism, g.First, g.Last
 		b, err := bolt.New(o)
 		if err != nil {
