@@ -17,7 +17,6 @@
 // *LimitError (a value of 4 GiB), *DecodeError (bytes that a codec did not
 // write). What a user or an operator can get wrong at the start is an ordinary
 // error: *SchemaError and others of Backend.Table and Backend.Load.
-package state/statetest checks.
 package state
 
 import (
