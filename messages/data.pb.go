@@ -658,9 +658,11 @@ type Credit struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Attempt uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Output is the sender's number of the channel.
-	Output        uint32 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	Messages      uint32 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"`
-	Bytes         uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Output   uint32 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
+	Messages uint32 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"`
+	Bytes    uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Open says that the receiver is there: the channel may be used from now on.
+	Open          bool `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +721,70 @@ func (x *Credit) GetMessages() uint32 {
 func (x *Credit) GetBytes() uint64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Credit) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+// ChannelRequest asks a receiver whether it is there; it answers with a Credit
+// that opens the channel. The receiver opens its channels by itself when it
+// starts, too: whichever of the two starts last is heard by the other, and
+// nothing is sent to a task that does not exist yet.
+type ChannelRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Input is the receiver's number of the channel.
+	Input         uint32 `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChannelRequest) Reset() {
+	*x = ChannelRequest{}
+	mi := &file_data_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChannelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChannelRequest) ProtoMessage() {}
+
+func (x *ChannelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_data_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChannelRequest.ProtoReflect.Descriptor instead.
+func (*ChannelRequest) Descriptor() ([]byte, []int) {
+	return file_data_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ChannelRequest) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ChannelRequest) GetInput() uint32 {
+	if x != nil {
+		return x.Input
 	}
 	return 0
 }
@@ -786,12 +852,16 @@ const file_data_proto_rawDesc = "" +
 	"\x0eEndOfPartition\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\"l\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\x80\x01\n" +
 	"\x06Credit\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\rR\x06output\x12\x1a\n" +
 	"\bmessages\x18\x03 \x01(\rR\bmessages\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x04R\x05bytesB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\bR\x04open\"@\n" +
+	"\x0eChannelRequest\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\rR\x05inputB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_data_proto_rawDescOnce sync.Once
@@ -805,7 +875,7 @@ func file_data_proto_rawDescGZIP() []byte {
 	return file_data_proto_rawDescData
 }
 
-var file_data_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_data_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_data_proto_goTypes = []any{
 	(*RecordBatch)(nil),         // 0: cutwater.RecordBatch
 	(*Barrier)(nil),             // 1: cutwater.Barrier
@@ -816,16 +886,17 @@ var file_data_proto_goTypes = []any{
 	(*EndOfData)(nil),           // 6: cutwater.EndOfData
 	(*EndOfPartition)(nil),      // 7: cutwater.EndOfPartition
 	(*Credit)(nil),              // 8: cutwater.Credit
-	(*CheckpointOptions)(nil),   // 9: cutwater.CheckpointOptions
+	(*ChannelRequest)(nil),      // 9: cutwater.ChannelRequest
+	(*CheckpointOptions)(nil),   // 10: cutwater.CheckpointOptions
 }
 var file_data_proto_depIdxs = []int32{
-	9, // 0: cutwater.Barrier.options:type_name -> cutwater.CheckpointOptions
-	9, // 1: cutwater.BarrierAnnouncement.options:type_name -> cutwater.CheckpointOptions
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	10, // 0: cutwater.Barrier.options:type_name -> cutwater.CheckpointOptions
+	10, // 1: cutwater.BarrierAnnouncement.options:type_name -> cutwater.CheckpointOptions
+	2,  // [2:2] is the sub-list for method output_type
+	2,  // [2:2] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_data_proto_init() }
@@ -840,7 +911,7 @@ func file_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_data_proto_rawDesc), len(file_data_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

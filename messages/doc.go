@@ -51,6 +51,7 @@
 //	CancelBarrier       the barrier of this checkpoint will not come
 //	Watermark           event time has advanced; WatermarkIdle: the channel does not count, or counts again
 //	EndOfData           no record follows, barriers may; EndOfPartition: nothing follows
+//	ChannelRequest      sender -> receiver, as a task starts: are you there? Answered by a Credit that opens the channel
 //	Credit              receiver -> sender, against the data; needs no credit itself
 //
 // # Work and its answers

@@ -14,6 +14,7 @@ import (
 	"cutwater/connector/filesink"
 	"cutwater/messages"
 	"cutwater/node"
+	"cutwater/protocol"
 	"cutwater/protocol/job"
 	"cutwater/storage/vfs"
 	"cutwater/stream"
@@ -46,9 +47,11 @@ type Run struct {
 	Status messages.JobStatus
 	// Failure is why, unless it finished.
 	Failure string
-	Hash    uint64
-	Steps   int
-	Faults  map[string]int
+	// Restarts counts the attempts that failed.
+	Restarts int
+	Hash     uint64
+	Steps    int
+	Faults   map[string]int
 }
 
 // Plan is what happens to a world besides random faults: it is called once after
@@ -79,6 +82,7 @@ type simulation struct {
 	program  *stream.Program
 	settings *messages.JobSettings
 	job      *node.Job
+	restarts int
 }
 
 // Run runs the scenario under a seed.
@@ -93,7 +97,7 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 		plan(w)
 	}
 	finished := w.Run(maxSteps, sim.ended)
-	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults, Status: sim.record().Status, Failure: sim.record().Failure}
+	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults, Status: sim.record().Status, Failure: sim.record().Failure, Restarts: sim.restarts}
 	if !finished {
 		return r, fmt.Errorf("seed %d: the job did not end within %d steps (status %v, virtual time %d ms)", seed, w.Steps(), r.Status, w.NowMs()-epochUs/1000)
 	}
@@ -171,6 +175,7 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 		Programs:    func(string) (operator.Program, error) { return sim.program, nil },
 		Random:      func() uint64 { return sim.world.rng.Uint64() },
 		PollRecords: 16,
+		Event:       sim.event,
 	})
 	if err != nil || n.Name != "n1" || sim.ended() {
 		return rt, err
@@ -185,6 +190,13 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 	}
 	sim.job, err = rt.StartJob(node.JobSpec{Job: jobID, Program: sim.program.Graph().Name, Graph: sim.program.Graph(), Settings: sim.settings, Nodes: nodes})
 	return rt, err
+}
+
+// event counts the failed attempts.
+func (sim *simulation) event(e protocol.Event) {
+	if s, ok := e.(job.StatusChanged); ok && s.To == messages.JobStatus_RESTARTING {
+		sim.restarts++
+	}
 }
 
 // metadataFault decides what the metadata store does with a command.

@@ -141,7 +141,7 @@ func (t network) deliver(atUs int64, target *Node, to protocol.Address, m proto.
 func ordered(m proto.Message) bool {
 	switch m.(type) {
 	case *messages.RecordBatch, *messages.Barrier, *messages.BarrierAnnouncement, *messages.CancelBarrier,
-		*messages.Watermark, *messages.WatermarkIdle, *messages.EndOfData, *messages.EndOfPartition, *messages.Credit:
+		*messages.Watermark, *messages.WatermarkIdle, *messages.EndOfData, *messages.EndOfPartition, *messages.Credit, *messages.ChannelRequest:
 		return true
 	}
 	return false

@@ -43,7 +43,15 @@ type channelPair struct {
 	failed   error
 }
 
+// newChannelPair is a pair whose channel is open.
 func newChannelPair(t *testing.T) *channelPair {
+	t.Helper()
+	c := newClosedPair(t)
+	c.out.credit(&messages.Credit{Open: true})
+	return c
+}
+
+func newClosedPair(t *testing.T) *channelPair {
 	t.Helper()
 	c := &channelPair{d: &byHand{}, receiver: &peer{}}
 	pool := system.NewPool(1)
@@ -121,6 +129,28 @@ func TestCredit(t *testing.T) {
 	c.out.credit(&messages.Credit{Messages: windowMessages - 1, Bytes: (windowMessages - 1) * bytes})
 	if !c.out.consumed() {
 		t.Fatal("everything was consumed")
+	}
+}
+
+// Nothing leaves before the receiver has said that it is there; then everything
+// leaves in order.
+func TestClosedUntilOpened(t *testing.T) {
+	c := newClosedPair(t)
+	if !c.yield.Full {
+		t.Fatal("records may flow before the receiver is there")
+	}
+	c.batch(1)
+	c.out.broadcast(func() proto.Message { return &messages.Barrier{} })
+	if got := c.received(); got != "" || c.out.drained() {
+		t.Fatalf("got %q before the channel was opened", got)
+	}
+	c.out.credit(&messages.Credit{Open: true})
+	if got := c.received(); got != "RecordBatch Barrier" || c.yield.Full {
+		t.Fatalf("got %q", got)
+	}
+	c.out.credit(&messages.Credit{Open: true}) // both sides may have asked
+	if got := c.received(); got != "RecordBatch Barrier" {
+		t.Fatalf("got %q after a repetition", got)
 	}
 }
 

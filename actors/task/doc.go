@@ -11,7 +11,7 @@
 //     is handled, checkpoints are declined.
 //   - Running, Ended, Finishing (the phases of subtask.Subtask): in-band messages
 //     RecordBatch, Barrier, CancelBarrier, Watermark, WatermarkIdle, EndOfData,
-//     EndOfPartition; control messages Credit, TriggerCheckpoint,
+//     EndOfPartition; control messages ChannelRequest, Credit, TriggerCheckpoint,
 //     NotifyCheckpointComplete, NotifyCheckpointAborted, SplitAssignment,
 //     EndOfDataAck, CancelTask, TimerFired, WorkDone.
 //   - Closed: the end was reported and is repeated until TaskStateAck comes; all

@@ -126,7 +126,8 @@ func (t *Task) checkEnd() error {
 	if t.sub.Phase() != subtask.Ended {
 		return nil
 	}
-	return t.run(t.sub.OperatorsQuiescent(t.quiescent()))
+	// What is still queued must leave before the task does.
+	return t.run(t.sub.OperatorsQuiescent(t.quiescent() && t.out.drained()))
 }
 
 func (t *Task) quiescent() bool {

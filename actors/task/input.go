@@ -25,6 +25,19 @@ type inputChannel struct {
 	ended    bool
 }
 
+// open tells the sender of a channel that this task is there.
+func (in *inputs) open(channel uint32) {
+	c := &in.channels[channel]
+	c.route.Send(&messages.Credit{Attempt: in.attempt, Output: c.output, Open: true})
+}
+
+// openAll tells every sender; one that is not there yet will ask.
+func (in *inputs) openAll() {
+	for c := range in.channels {
+		in.open(uint32(c))
+	}
+}
+
 func newInputs(self *system.Self, d *messages.Deploy) *inputs {
 	in := &inputs{attempt: d.Fence.Attempt, channels: make([]inputChannel, len(d.Inputs))}
 	for i, c := range d.Inputs {

@@ -105,8 +105,7 @@ func (t *Task) close() (first error) {
 // finish is the good end: the last message of every output, then FINISHED.
 func (t *Task) finish() error {
 	t.out.broadcast(func() proto.Message { return &messages.EndOfPartition{} })
-	protocol.Assert(t.out.drained() || t.deploy.Settings.GetCheckpointing().GetIntervalMs() == 0 || !t.consumed,
-		"the task finishes with queued output")
+	protocol.Assert(t.out.drained(), "the task finishes with queued output")
 	t.end(messages.TaskState_TASK_FINISHED, nil)
 	return nil
 }

@@ -43,6 +43,7 @@ type outputs struct {
 type outputChannel struct {
 	route    *system.Route
 	receiver uint32 // the receiver's number of the channel
+	open     bool   // the receiver is there; until then everything is queued
 	seq      uint64 // of the last message sent
 	messages int    // outstanding
 	bytes    int
@@ -57,7 +58,7 @@ func (c *outputChannel) full() bool {
 	return c.messages > 0 && (c.messages >= windowMessages || c.bytes >= windowBytes)
 }
 
-func (c *outputChannel) starving() bool { return len(c.queue) > 0 || c.full() }
+func (c *outputChannel) starving() bool { return !c.open || len(c.queue) > 0 || c.full() }
 
 func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operator.Yield) *outputs {
 	o := &outputs{self: self, pool: pool, attempt: d.Fence.Attempt, yield: yield,
@@ -70,6 +71,8 @@ func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operat
 		}
 		counts[out.Edge]++
 	}
+	o.starved = len(o.channels)
+	yield.Full = o.starved > 0
 	next := 0
 	for i, e := range d.Edges {
 		first := next
@@ -79,6 +82,13 @@ func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operat
 			func(channel int) { o.cut(i, channel) }))
 	}
 	return o
+}
+
+// request asks every receiver whether it is there.
+func (o *outputs) request() {
+	for i := range o.channels {
+		o.channels[i].route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: o.channels[i].receiver})
+	}
 }
 
 // cut sends the batch that a channel's builder has gathered, or queues it.
@@ -97,7 +107,7 @@ func (o *outputs) put(channel int, m proto.Message) {
 	c := &o.channels[channel]
 	was := c.starving()
 	_, isBatch := m.(*messages.RecordBatch)
-	if len(c.queue) > 0 || isBatch && c.full() {
+	if !c.open || len(c.queue) > 0 || isBatch && c.full() {
 		c.queue = append(c.queue, m)
 		if b, ok := m.(*messages.Barrier); ok { // its age grows while it waits: see credit
 			b.AgeMs -= o.self.System.Clock().MonotonicMs()
@@ -156,11 +166,15 @@ func (o *outputs) send(c *outputChannel, m proto.Message) {
 func (o *outputs) credit(m *messages.Credit) {
 	c := &o.channels[m.Output]
 	was := c.starving()
+	c.open = c.open || m.Open
 	c.messages -= int(m.Messages)
 	c.bytes -= int(m.Bytes)
 	protocol.Assert(c.messages >= 0 && c.bytes >= 0, "credit for output %d exceeds what is outstanding: %d messages, %d bytes", m.Output, c.messages, c.bytes)
 	sent := 0
 	for _, q := range c.queue {
+		if !c.open {
+			break
+		}
 		b, isBatch := q.(*messages.RecordBatch)
 		if isBatch && c.full() {
 			break

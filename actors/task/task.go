@@ -119,6 +119,8 @@ func (t *Task) Started(self *system.Self) {
 	t.in = newInputs(self, t.deploy)
 	t.out = newOutputs(self, t.env.Pool, t.deploy, &t.yield)
 	t.out.fail = t.fail
+	t.out.request()
+	t.in.openAll()
 	afterFinish := t.deploy.Settings.GetCheckpointing().GetAfterTasksFinish()
 	if t.deploy.Settings.GetCheckpointing().GetAtLeastOnce() {
 		t.gate = barrier.NewAtLeastOnce(len(t.deploy.Inputs), afterFinish)
@@ -167,6 +169,12 @@ func (t *Task) receive(m proto.Message) error {
 		return t.inBand(m)
 	case *messages.Credit:
 		t.credit(m)
+	case *messages.ChannelRequest:
+		if m.Attempt != t.fence.Attempt || int(m.Input) >= len(t.in.channels) {
+			t.stale++
+			return nil
+		}
+		t.in.open(m.Input)
 	case *messages.TimerFired:
 		return t.timers.fired(m)
 	case *messages.WorkDone:

@@ -147,7 +147,7 @@ func TestFlights(t *testing.T) {
 		for _, split := range []string{"", "        split-size: 64KiB\n"} {
 			topology := flights(t, source(split)...)
 			for range 2 {
-				if code, stderr := run(t, binary, "run", topology, "--parallelism", p); code != 0 {
+				if code, stderr := run(t, binary, "run", topology, "--parallelism", p); code != 0 || strings.Contains(stderr, "FAILING") {
 					t.Fatalf("exit code %d\n%s", code, stderr)
 				}
 				checkExact(t, topology)
