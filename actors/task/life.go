@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -94,11 +95,7 @@ func (t *Task) close() (first error) {
 	for _, s := range t.snapshots {
 		s.release()
 	}
-	for _, b := range t.keyed {
-		if b != nil {
-			closing("keyed state", b.Close)
-		}
-	}
+	closing("keyed state", func() error { return errors.Join(closeAll(t.keyed), t.loading.abandon()) })
 	return first
 }
 

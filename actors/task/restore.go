@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"sync"
 
 	"cutwater/messages"
 	"cutwater/protocol/keygroup"
 	"cutwater/protocol/subtask"
 	"cutwater/state"
+	"cutwater/state/bolt"
 	"cutwater/state/heap"
 	"cutwater/stream/operator"
 )
@@ -29,30 +32,75 @@ func (t *Task) initialize() error {
 	if t.chain, err = program.NewChain(t.deploy.Vertex.Operators, t.out.edges); err != nil {
 		return err
 	}
-	specs := map[string]*messages.OperatorSpec{}
-	for _, spec := range program.Graph().Operators {
-		specs[spec.Uid] = spec
-	}
 	t.keyed = make([]state.Backend, len(t.chain.Operators))
-	for i, op := range t.chain.Operators {
-		if specs[op.Uid()].GetKeyed() {
-			if t.keyed[i], err = t.newBackend(op.Uid()); err != nil {
-				return err
-			}
-		}
+	keyed := map[string]bool{}
+	for _, spec := range program.Graph().Operators {
+		keyed[spec.Uid] = spec.Keyed
 	}
-	t.calls.start("restore", t.load, t.opened)
+	t.calls.start("restore", func(ctx context.Context) error { return t.load(ctx, keyed) }, t.opened)
 	return nil
 }
 
-// newBackend makes the empty keyed state of an operator.
+// backends are made and filled on the Executor and belong to the task from then
+// on, unless the task ends meanwhile: then whoever comes last closes them.
+type backends struct {
+	mu        sync.Mutex
+	list      []state.Backend // by operator; nil unless it is keyed
+	abandoned bool
+}
+
+// offer hands loaded backends to the task, or closes them if it has ended.
+func (b *backends) offer(list []state.Backend) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.abandoned {
+		return closeAll(list)
+	}
+	b.list = list
+	return nil
+}
+
+// take returns what was offered, once.
+func (b *backends) take() []state.Backend {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.list
+	b.list = nil
+	return list
+}
+
+// abandon closes what was offered and not taken, now or when it is offered.
+func (b *backends) abandon() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.abandoned = true
+	list := b.list
+	b.list = nil
+	return closeAll(list)
+}
+
+func closeAll(list []state.Backend) error {
+	var all []error
+	for _, b := range list {
+		if b != nil {
+			all = append(all, b.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// newBackend makes the empty keyed state of an operator; it may block.
 func (t *Task) newBackend(uid string) (state.Backend, error) {
 	r := t.keyGroups()
+	maxParallelism, first, last := int(t.deploy.Vertex.MaxParallelism), int(r.First), int(r.Last)
 	switch t.deploy.Settings.GetBackend() {
 	case "", "heap":
-		return heap.New(heap.Options{MaxParallelism: int(t.deploy.Vertex.MaxParallelism), FirstGroup: int(r.First), LastGroup: int(r.Last)}), nil
+		return heap.New(heap.Options{MaxParallelism: maxParallelism, FirstGroup: first, LastGroup: last}), nil
+	case "bolt":
+		dir := path.Join(t.env.ScratchDir, fmt.Sprintf("%s-%d-%s-%d-%s", t.fence.Job, t.fence.Attempt, t.deploy.Task.Vertex, t.deploy.Task.Subtask, uid))
+		return bolt.New(bolt.Options{MaxParallelism: maxParallelism, FirstGroup: first, LastGroup: last, FS: t.env.FS, Dir: dir})
 	}
-	return nil, fmt.Errorf("state backend %q of operator %q is not known; use heap", t.deploy.Settings.GetBackend(), uid)
+	return nil, fmt.Errorf("state backend %q of operator %q is not known; use heap or bolt", t.deploy.Settings.GetBackend(), uid)
 }
 
 func (t *Task) keyGroups() *messages.KeyGroupRange {
@@ -60,18 +108,30 @@ func (t *Task) keyGroups() *messages.KeyGroupRange {
 	return &messages.KeyGroupRange{First: uint32(first), Last: uint32(last)}
 }
 
-// load reads the restored segments, oldest first. It runs on the Executor while
-// the task touches no backend.
-func (t *Task) load(ctx context.Context) error {
+// load makes the backends and reads the restored segments, oldest first. It runs
+// on the Executor.
+func (t *Task) load(ctx context.Context, keyed map[string]bool) error {
+	list := make([]state.Backend, len(t.chain.Operators))
 	for i, op := range t.chain.Operators {
-		if t.keyed[i] == nil {
+		if !keyed[op.Uid()] {
 			continue
 		}
-		for _, keyed := range t.restored(op.Uid()).GetKeyed() {
-			for _, segment := range keyed.Segments {
-				if err := t.loadSegment(ctx, t.keyed[i], segment); err != nil {
-					return fmt.Errorf("operator %q: %w", op.Uid(), err)
-				}
+		var err error
+		if list[i], err = t.newBackend(op.Uid()); err == nil {
+			err = t.loadOperator(ctx, op.Uid(), list[i])
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("operator %q: %w", op.Uid(), err), closeAll(list))
+		}
+	}
+	return t.loading.offer(list)
+}
+
+func (t *Task) loadOperator(ctx context.Context, uid string, b state.Backend) error {
+	for _, keyed := range t.restored(uid).GetKeyed() {
+		for _, segment := range keyed.Segments {
+			if err := t.loadSegment(ctx, b, segment); err != nil {
+				return err
 			}
 		}
 	}
@@ -101,6 +161,7 @@ func (t *Task) opened(err error) error {
 		return err
 	}
 	if t.chain != nil {
+		t.keyed = t.loading.take()
 		t.contexts = make([]*operator.Context, len(t.chain.Operators))
 		for i := len(t.chain.Operators) - 1; i >= 0; i-- {
 			op := t.chain.Operators[i]

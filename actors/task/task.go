@@ -66,6 +66,7 @@ type Task struct {
 	chain    *operator.Chain
 	contexts []*operator.Context
 	keyed    []state.Backend // per operator; nil unless it is keyed
+	loading  backends        // until opened takes them
 
 	in    *inputs
 	out   *outputs

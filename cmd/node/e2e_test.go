@@ -139,20 +139,27 @@ func run(t *testing.T, binary string, args ...string) (code int, stderr string) 
 	return c.ProcessState.ExitCode(), b.String()
 }
 
-// The flights job is exact at several parallelisms and split sizes, and a second
-// run of a finished job changes nothing.
+// The flights job is exact at several parallelisms and split sizes, on both
+// backends, and a second run of a finished job changes nothing.
 func TestFlights(t *testing.T) {
 	binary := build(t, "")
 	for _, p := range []string{"1", "2", "4"} {
 		for _, split := range []string{"", "        split-size: 64KiB\n"} {
-			topology := flights(t, source(split)...)
-			for range 2 {
-				if code, stderr := run(t, binary, "run", topology, "--parallelism", p); code != 0 || strings.Contains(stderr, "FAILING") {
-					t.Fatalf("exit code %d\n%s", code, stderr)
-				}
-				checkExact(t, topology)
+			for _, backend := range []string{"heap", "bolt"} {
+				flightsExact(t, binary, p, flights(t, append(source(split), "backend: heap", "backend: "+backend)...))
 			}
 		}
+	}
+}
+
+// flightsExact runs a topology twice: the second run finds the job finished.
+func flightsExact(t *testing.T, binary, parallelism, topology string) {
+	t.Helper()
+	for range 2 {
+		if code, stderr := run(t, binary, "run", topology, "--parallelism", parallelism); code != 0 || strings.Contains(stderr, "FAILING") {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		checkExact(t, topology)
 	}
 }
 
