@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 
+	"cutwater/state"
 	"cutwater/stream/operator"
 )
 
@@ -152,7 +153,7 @@ type Context[K, U any] struct {
 
 // timerOwner is the processor's operator, for its timers.
 type timerOwner interface {
-	timers() (event, processing *timers)
+	timers() (event, processing *state.Timers)
 	arm()
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"cutwater/messages"
+	"cutwater/state"
 	"cutwater/stream/operator"
 )
 
@@ -17,7 +18,7 @@ type processOperator[K, T, U any] struct {
 	listener CheckpointListener
 	function CheckpointedFunction
 
-	event, processing *timers
+	event, processing *state.Timers
 	// armedMs is when the task will wake the operator next, or the maximum.
 	armedMs int64
 }
@@ -41,10 +42,10 @@ func (o *processOperator[K, T, U]) Open(ctx *operator.Context) (err error) {
 		}
 	}
 	if o.timer != nil && o.keys != nil {
-		if o.event, err = newTimers(o.scope(false), "timers/event"); err != nil {
+		if o.event, err = state.NewTimers(o.scope(false), "timers/event"); err != nil {
 			return err
 		}
-		if o.processing, err = newTimers(o.scope(false), "timers/processing"); err != nil {
+		if o.processing, err = state.NewTimers(o.scope(false), "timers/processing"); err != nil {
 			return err
 		}
 		o.arm()
@@ -58,7 +59,7 @@ func (o *processOperator[K, T, U]) Open(ctx *operator.Context) (err error) {
 }
 
 // timers are those of the operator; it panics if nothing would take them.
-func (o *processOperator[K, T, U]) timers() (event, processing *timers) {
+func (o *processOperator[K, T, U]) timers() (event, processing *state.Timers) {
 	if o.event == nil {
 		panic(fmt.Errorf("%T sets a timer; that needs a keyed stream and a method OnTimer", o.f))
 	}
@@ -80,7 +81,7 @@ func (o *processOperator[K, T, U]) Watermark(timestampMs int64) (done bool, err 
 }
 
 // fire fires timers and reports whether all that are due were.
-func (o *processOperator[K, T, U]) fire(t *timers, upToMs int64, processingTime bool) bool {
+func (o *processOperator[K, T, U]) fire(t *state.Timers, upToMs int64, processingTime bool) bool {
 	if t == nil {
 		return true
 	}

@@ -65,7 +65,7 @@ type windowOperator[K, T, A, R any] struct {
 	f          Aggregator[K, T, A, R]
 
 	panes     *state.Value[A]
-	timers    *timers
+	timers    *state.Timers
 	watermark int64
 	merged    A
 
@@ -98,7 +98,7 @@ func (o *windowOperator[K, T, A, R]) Open(ctx *operator.Context) (err error) {
 	if o.panes, err = state.NewValue(o.scope(true), "panes", o.codec); err != nil {
 		return err
 	}
-	o.timers, err = newTimers(o.scope(true), "timers")
+	o.timers, err = state.NewTimers(o.scope(true), "timers")
 	return err
 }
 
