@@ -40,7 +40,7 @@ type Config struct {
 	// look at. May be nil.
 	Changed func(*job.Master)
 	// Ended is called once: with nil when the job has ended (see Master.Status),
-	// else with job.ErrFenced or with what broke the coordinator.
+	// else with job.ErrFenced or with what broke the last coordinator, see Fallen.
 	Ended func(error)
 }
 
@@ -51,30 +51,44 @@ type Coordinator struct {
 	master *job.Master
 	worker worker
 	epoch  uint64 // of worker.store
-	over   bool
+	line   line
+	// heir is spawned when this actor has stopped, if it fell.
+	heir *Coordinator
+	over bool
 }
 
 // Spawn starts the job's coordinator. The error is everything that is wrong with
 // the graph or the settings, or that the job has a coordinator here already.
 func Spawn(s *system.System, c Config) error {
-	m, err := job.NewMaster(c.Master)
+	actor, err := newCoordinator(c, newLine())
 	if err != nil {
 		return err
 	}
-	actor := &Coordinator{config: c, master: m, worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS}}
-	_, err = s.Spawn("coordinator/"+c.Master.Job, actor, system.NewMailbox(0, nil))
+	return actor.spawn(s)
+}
+
+func newCoordinator(c Config, l line) (*Coordinator, error) {
+	m, err := job.NewMaster(c.Master)
+	if err != nil {
+		return nil, err
+	}
+	return &Coordinator{config: c, master: m, line: l, worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS}}, nil
+}
+
+func (c *Coordinator) spawn(s *system.System) error {
+	_, err := s.Spawn("coordinator/"+c.config.Master.Job, c, system.NewMailbox(0, nil))
 	return err
 }
 
 // Started implements system.Handler.
 func (c *Coordinator) Started(self *system.Self) {
-	defer c.recoverPanic()
 	c.self = self
+	defer c.recoverPanic()
 	c.carryOut(c.master.Start(self.System.Clock().NowMs(), c.config.Random()))
 }
 
-// Stopped implements system.Handler.
-func (c *Coordinator) Stopped() {}
+// Stopped implements system.Handler: the name is free for the successor.
+func (c *Coordinator) Stopped() { c.succeed() }
 
 // Receive implements system.Handler.
 func (c *Coordinator) Receive(m proto.Message) {
@@ -82,8 +96,20 @@ func (c *Coordinator) Receive(m proto.Message) {
 		return
 	}
 	defer c.recoverPanic()
-	if p, ok := m.(*messages.SourceProgress); ok && c.config.Progress != nil {
-		c.config.Progress(p)
+	switch t := m.(type) {
+	case *messages.SourceProgress:
+		if c.config.Progress != nil {
+			c.config.Progress(t)
+		}
+	case *messages.WorkDone:
+		if t.Attempt != c.line.life {
+			return // a predecessor asked for it
+		}
+	case *messages.TimerFired:
+		if t.Generation>>generationBits != uint64(c.line.life) {
+			return // a predecessor armed it
+		}
+		m = &messages.TimerFired{Key: t.Key, Generation: t.Generation & (1<<generationBits - 1)}
 	}
 	c.carryOut(c.master.Step(c.self.System.Clock().NowMs(), c.config.Random(), m))
 }
@@ -133,6 +159,7 @@ func (c *Coordinator) start(w protocol.Work) {
 }
 
 func (c *Coordinator) answer(done *messages.WorkDone, err error) {
+	done.Attempt = c.line.life
 	if err != nil {
 		done.Result = nil
 		done.Failure, done.Io = err.Error(), ioFailure(err)
@@ -159,7 +186,8 @@ func (c *Coordinator) timer(t protocol.Timer) {
 		c.self.Send(actor, &messages.CancelTimer{Owner: string(c.self.Address), Key: t.Key})
 		return
 	}
-	c.self.Send(actor, &messages.SetTimer{Owner: string(c.self.Address), Key: t.Key, Generation: t.Generation, DelayMs: t.DelayMs})
+	c.self.Send(actor, &messages.SetTimer{Owner: string(c.self.Address), Key: t.Key,
+		Generation: uint64(c.line.life)<<generationBits | t.Generation, DelayMs: t.DelayMs})
 }
 
 // end stops the actor, once.
@@ -174,10 +202,9 @@ func (c *Coordinator) end(err error) {
 	c.self.Stop()
 }
 
-// recoverPanic ends the coordinator whose Master broke an assertion. Its tasks go
-// on until another coordinator, of a higher epoch, takes the job over.
+// recoverPanic lets the coordinator fall whose Master broke an assertion.
 func (c *Coordinator) recoverPanic() {
 	if r := recover(); r != nil {
-		c.end(fmt.Errorf("the coordinator of job %s stopped: %v\n%s", c.config.Master.Job, r, debug.Stack()))
+		c.fall(fmt.Sprint(r), string(debug.Stack()))
 	}
 }

@@ -29,6 +29,7 @@ type System struct {
 
 	mu      sync.Mutex
 	spawned map[*actor.PID]struct{}
+	stopped bool
 }
 
 // Transport carries messages to other nodes.
@@ -121,9 +122,16 @@ func (s *Self) Stop() { s.System.actors.Root.Stop(s.pid) }
 // Send delivers a message, from this actor.
 func (s *Self) Send(to protocol.Address, m proto.Message) { s.System.Send(s.Address, to, m) }
 
-// Spawn starts an actor under the name. It fails if the name is taken.
+// Spawn starts an actor under the name. It fails if the name is taken, or after
+// StopAll.
 func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) {
 	address := s.Address(name)
+	s.mu.Lock()
+	stopped := s.stopped
+	s.mu.Unlock()
+	if stopped {
+		return nil, fmt.Errorf("system: actor %s is not started: the node is stopping", address)
+	}
 	self := &Self{System: s, Address: address, Mailbox: mailbox}
 	if s.observe != nil {
 		mailbox.observe = func(m any) { s.observe(address, m) }
@@ -171,10 +179,12 @@ func (s *System) Abandon() {
 	clear(s.spawned)
 }
 
-// StopAll asks every actor to stop; it does not wait.
+// StopAll asks every actor to stop; it does not wait, and no actor is started any
+// more.
 func (s *System) StopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stopped = true
 	for pid := range s.spawned {
 		s.actors.Root.Stop(pid)
 	}

@@ -40,6 +40,9 @@ type MasterConfig struct {
 	// CancelTimeoutMs is how long a task may take to stop before it is given up;
 	// 0 means 3 min, Flink's task.cancellation.timeout.
 	CancelTimeoutMs int64
+	// GiveUp, if set, is why the job must end: the Master takes an epoch only to
+	// record FAILED for this reason, deploys nothing and keeps every checkpoint.
+	GiveUp error
 }
 
 const (

@@ -38,6 +38,10 @@ func (m *Master) epochStarted(r *messages.MetadataResult) {
 		m.record(m.target) // cancelled or suspended in the meantime
 		return
 	}
+	if m.config.GiveUp != nil {
+		m.refuse(m.config.GiveUp)
+		return
+	}
 	m.newCoordinator()
 	m.phase = reading
 	m.ask(&messages.ReadJob{Job: m.config.Job})

@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"cutwater/messages"
+	"cutwater/protocol/job"
+	"cutwater/protocol/metadata"
+)
+
+// Fallen: a coordinator broke an assertion, or panicked otherwise. It is an error
+// in Cutwater, never in a job. What the coordinator held in memory cannot be
+// trusted any more, so it stops, and a successor takes the job over as after a
+// crash of the node: with a new epoch, from the last completed checkpoint.
+type Fallen struct {
+	Job string
+	// Life numbers the job's coordinators in this process, from 1.
+	Life int
+	// Cause is one line; Stack is for a bug report.
+	Cause, Stack string
+	// GivenUp: no successor tries again; the job ends FAILED.
+	GivenUp bool
+}
+
+// String leaves the stack out.
+func (e Fallen) String() string {
+	next := "a successor takes over"
+	if e.GivenUp {
+		next = "the job is given up"
+	}
+	return fmt.Sprintf("coordinator %d of job %s failed: %s; %s", e.Life, e.Job, e.Cause, next)
+}
+
+const (
+	// maxFalls within fallsWithinMs are followed by a successor, one more is not:
+	// what panics again and again is not a matter of chance.
+	maxFalls      = 3
+	fallsWithinMs = 10 * 60_000
+	// generationBits of a timer's generation are the Master's, the others its life.
+	generationBits = 40
+)
+
+// line is what a coordinator passes on to its successor.
+type line struct {
+	// life tells whose timers and answers arrive: all coordinators of a job have
+	// one address, and each counts its operations from 1.
+	life  uint32
+	falls *job.Restarts
+	// last: it has only to record that the job failed.
+	last bool
+}
+
+func newLine() line {
+	return line{life: 1, falls: job.NewRestarts(&messages.RestartConfig{
+		Kind: messages.RestartKind_FAILURE_RATE, MaxFailures: maxFalls, IntervalMs: fallsWithinMs})}
+}
+
+// fall stops the actor and prepares its successor. After too many falls that one
+// only records the job's failure; if it falls too, nobody follows.
+func (c *Coordinator) fall(cause, stack string) {
+	if c.over {
+		return
+	}
+	now := c.self.System.Clock().NowMs()
+	_, giveUp := c.line.falls.Failed(now, 0)
+	next := line{life: c.line.life + 1, falls: c.line.falls, last: giveUp != ""}
+	reason := fmt.Errorf("the coordinator of job %s failed more than %d times within %d minutes, last because: %s; this is an error in Cutwater, "+
+		"report it with the stack from the log; every checkpoint is kept, so the job can be started again from the newest",
+		c.config.Master.Job, maxFalls, fallsWithinMs/60_000, cause)
+	config := c.config
+	if next.last {
+		config.Master.GiveUp = reason
+	}
+	if c.config.Event != nil {
+		c.config.Event(Fallen{Job: config.Master.Job, Life: int(c.line.life), Cause: cause, Stack: stack, GivenUp: next.last})
+	}
+	switch {
+	case metadata.Ended(c.master.Status()):
+		c.end(nil) // the end is on record; what was still to be deleted stays
+		return
+	case c.line.last:
+		c.end(reason)
+		return
+	}
+	heir, err := newCoordinator(config, next)
+	if err != nil {
+		c.end(err)
+		return
+	}
+	c.over, c.heir = true, heir
+	c.self.Stop()
+}
+
+// succeed starts the heir, if there is one.
+func (c *Coordinator) succeed() {
+	if c.heir == nil {
+		return
+	}
+	if err := c.heir.spawn(c.self.System); err != nil && c.config.Ended != nil {
+		c.config.Ended(err)
+	}
+}

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"cutwater/messages"
+)
+
+// poison is a message whose handling panics: its fields cannot be read.
+var poison = (*messages.TaskStateChanged)(nil)
+
+func (r *rig) fallen() []Fallen {
+	var all []Fallen
+	for _, e := range r.events {
+		if f, ok := e.(Fallen); ok {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// A coordinator that panics is replaced by one with a higher epoch on record, which
+// restores the newest completed checkpoint and leads the job to its end.
+func TestSuccessor(t *testing.T) {
+	r := newRig(t)
+	r.settle()
+	r.report(messages.TaskState_TASK_RUNNING)
+	r.advance(100)
+	trigger := last[*messages.TriggerCheckpoint](r)
+	r.deliver(&messages.AcknowledgeCheckpoint{Fence: trigger.Fence, Task: trigger.Task, Checkpoint: trigger.Checkpoint, Metrics: &messages.CheckpointMetrics{}})
+	if n := len(r.record().Completed); n != 1 {
+		t.Fatalf("%d checkpoints are complete, want 1", n)
+	}
+	r.deliver(poison)
+	f := r.fallen()
+	if len(f) != 1 || f[0].GivenUp || f[0].Life != 1 || !strings.Contains(f[0].Cause, "nil pointer") || !strings.Contains(f[0].Stack, "taskStateChanged") {
+		t.Fatalf("fallen: %v", f)
+	}
+	if strings.Contains(f[0].String(), "\n") {
+		t.Errorf("the event is not one line: %s", f[0])
+	}
+	d := last[*messages.Deploy](r)
+	if d.Fence.Epoch != 2 || r.record().Epoch != 2 || d.Restore.GetCheckpoint() != 1 {
+		t.Fatalf("deployed under epoch %d (on record %d) from checkpoint %d, want 2, 2, 1", d.Fence.Epoch, r.record().Epoch, d.Restore.GetCheckpoint())
+	}
+	r.report(messages.TaskState_TASK_RUNNING)
+	r.report(messages.TaskState_TASK_FINISHED)
+	if len(r.ends) != 1 || r.ends[0] != nil || r.record().Status != messages.JobStatus_FINISHED {
+		t.Fatalf("ended %v, on record %v", r.ends, r.record().Status)
+	}
+}
+
+// Answers and timers that a fallen coordinator asked for do not reach its
+// successor, which numbers its own from 1 as well.
+func TestSuccessorHearsNothingOfItsPredecessor(t *testing.T) {
+	r := newRig(t)
+	r.turns() // StartEpoch is outstanding
+	if len(r.work) != 1 {
+		t.Fatalf("%d pieces of work are outstanding, want 1", len(r.work))
+	}
+	old := r.work[0]
+	r.work = nil
+	r.system.Deliver("n1|coordinator/"+testJob, poison)
+	r.turns() // the successor asks for an epoch too
+	old()     // the answer to the first one: epoch 1
+	r.deliver(&messages.TimerFired{Key: "job/tick", Generation: 1<<generationBits | 1})
+	if d := last[*messages.Deploy](r); d.Fence.Epoch != 2 {
+		t.Fatalf("deployed under epoch %d, which was the predecessor's", d.Fence.Epoch)
+	}
+}
+
+// What panics again and again ends the job FAILED, with one sentence, and no
+// checkpoint is deleted.
+func TestGivesUpAfterManyFalls(t *testing.T) {
+	r := newRig(t)
+	for range maxFalls + 1 {
+		r.settle()
+		r.deliver(poison)
+	}
+	r.settle()
+	f := r.fallen()
+	if len(f) != maxFalls+1 || !f[maxFalls].GivenUp {
+		t.Fatalf("fallen: %v", f)
+	}
+	rec := r.record()
+	if rec.Status != messages.JobStatus_FAILED || rec.Epoch != maxFalls+2 || len(r.ends) != 1 || r.ends[0] != nil {
+		t.Fatalf("on record %v, epoch %d, ended %v", rec.Status, rec.Epoch, r.ends)
+	}
+	if !strings.Contains(rec.Failure, "nil pointer") || strings.Contains(rec.Failure, "\n") {
+		t.Errorf("failure: %s", rec.Failure)
+	}
+	if r.failure == nil || r.failure.Error() != rec.Failure {
+		t.Errorf("the status says %v, the record %s", r.failure, rec.Failure)
+	}
+}
+
+// Falls that lie far apart are each followed by a successor.
+func TestRareFallsAreForgiven(t *testing.T) {
+	r := newRig(t)
+	for range 3 * maxFalls {
+		r.settle()
+		r.deliver(poison)
+		r.advance(fallsWithinMs)
+	}
+	if len(r.ends) != 0 || r.record().Epoch != 3*maxFalls+1 {
+		t.Fatalf("ended %v, epoch %d", r.ends, r.record().Epoch)
+	}
+}
+
+// One that falls even while it records the failure has no successor, and whoever
+// waits for the job's end is told.
+func TestFallWhileGivingUp(t *testing.T) {
+	r := newRig(t)
+	r.changed = func() { panic("always") }
+	r.settle()
+	if len(r.ends) != 1 || r.ends[0] == nil || !strings.Contains(r.ends[0].Error(), "always") {
+		t.Fatalf("ended %v", r.ends)
+	}
+	if got := len(r.fallen()); got != maxFalls+2 {
+		t.Errorf("%d coordinators fell, want %d", got, maxFalls+2)
+	}
+}
+
+// A coordinator that falls after the end is on record has nobody to follow it.
+func TestFallAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	r.settle()
+	r.report(messages.TaskState_TASK_RUNNING)
+	r.changed = func() {
+		if r.status == messages.JobStatus_FINISHED {
+			panic("late")
+		}
+	}
+	r.report(messages.TaskState_TASK_FINISHED)
+	if len(r.ends) != 1 || r.ends[0] != nil || r.record().Status != messages.JobStatus_FINISHED || r.record().Epoch != 1 {
+		t.Fatalf("ended %v, on record %v", r.ends, r.record())
+	}
+}
+
+// A node that stops starts no successor.
+func TestNoSuccessorOnAStoppedNode(t *testing.T) {
+	r := newRig(t)
+	r.settle()
+	r.system.Deliver("n1|coordinator/"+testJob, poison)
+	f := r.ready[0] // the turn in which it falls
+	r.ready = r.ready[1:]
+	f()
+	r.system.StopAll()
+	r.settle()
+	if len(r.ends) != 1 || r.ends[0] == nil || r.record().Epoch != 1 {
+		t.Fatalf("ended %v, epoch %d", r.ends, r.record().Epoch)
+	}
+}
