@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"cutwater/actors/coordinator"
 	"cutwater/cluster/metadata"
 	"cutwater/connector/blackhole"
 	"cutwater/connector/datagen"
@@ -37,6 +38,9 @@ type Scenario struct {
 	Nodes int
 	// Slots per node; 0 means 4.
 	Slots int
+	// Poisoned: the plan makes coordinators panic. In any other scenario a panic of
+	// a coordinator ends the run at once, with an error that has the stack.
+	Poisoned bool
 }
 
 // Run is one run of a scenario.
@@ -83,6 +87,7 @@ type simulation struct {
 	settings *messages.JobSettings
 	job      *node.Job
 	restarts int
+	fallen   []coordinator.Fallen
 }
 
 // Run runs the scenario under a seed.
@@ -96,8 +101,11 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	if plan != nil {
 		plan(w)
 	}
-	finished := w.Run(maxSteps, sim.ended)
+	finished := w.Run(maxSteps, sim.over)
 	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults, Status: sim.record().Status, Failure: sim.record().Failure, Restarts: sim.restarts}
+	if len(sim.fallen) > 0 && !s.Poisoned {
+		return r, fmt.Errorf("seed %d: after %d steps: %s\n%s", seed, w.Steps(), sim.fallen[0], sim.fallen[0].Stack)
+	}
 	if !finished {
 		return r, fmt.Errorf("seed %d: the job did not end within %d steps (status %v, virtual time %d ms)", seed, w.Steps(), r.Status, w.NowMs()-epochUs/1000)
 	}
@@ -154,6 +162,11 @@ func (sim *simulation) ended() bool {
 	return false
 }
 
+// over reports that there is nothing more to simulate.
+func (sim *simulation) over() bool {
+	return sim.ended() || len(sim.fallen) > 0 && !sim.scenario.Poisoned
+}
+
 // register makes the job known; no fault hits this one command.
 func (sim *simulation) register() error {
 	w := sim.world
@@ -192,10 +205,15 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 	return rt, err
 }
 
-// event counts the failed attempts.
+// event counts the failed attempts and the coordinators that fell.
 func (sim *simulation) event(e protocol.Event) {
-	if s, ok := e.(job.StatusChanged); ok && s.To == messages.JobStatus_RESTARTING {
-		sim.restarts++
+	switch e := e.(type) {
+	case job.StatusChanged:
+		if e.To == messages.JobStatus_RESTARTING {
+			sim.restarts++
+		}
+	case coordinator.Fallen:
+		sim.fallen = append(sim.fallen, e)
 	}
 }
 
