@@ -78,6 +78,10 @@ func process[K, T, U any](s Stream[T], keyed KeyedStream[K, T], n *node, newProc
 	t := s.t
 	t.takes(n)
 	sample := newProcessor()
+	if sample == nil {
+		t.failf(n, "its factory returns nil, and a processor is wanted")
+		return output[U](t, n, nil)
+	}
 	checkMethods[K, U](t, n, sample)
 	declared := &States{node: n, declaring: true}
 	if keyed.key != nil {

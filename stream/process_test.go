@@ -220,6 +220,7 @@ func TestBuildReportsEverything(t *testing.T) {
 	stream.Window(keyed, "empty-window", stream.Tumbling(0), newSumming)
 	stream.Process(keyed, "wrong-timer", func() wrongTimer { return wrongTimer{} })
 	stream.Process(keyed, "bad-state", func() badState { return badState{} })
+	stream.Process(keyed, "no-processor", func() stream.Processor[string, ev, string] { return nil })
 	stream.Reduce(stream.KeyBy(in, func(v ev) []int { return nil }), "bad-key", func(a, _ ev) ev { return a })
 	stream.To(stream.SideOf(in, loud), "", newMemorySink[string]())
 	_, err := b.Build()
@@ -242,6 +243,7 @@ func TestBuildReportsEverything(t *testing.T) {
 		`has a method CheckpointComplete, but not what CheckpointListener asks for`,
 		`operator "bad-state": its state "counts": codec:`,
 		`operator "bad-state": its state "n": the name is taken`,
+		`operator "no-processor": its factory returns nil`,
 		`operator "bad-key": its input cannot be keyed: codec:`,
 		`operator "in": it has no side output "loud"`,
 		`the sink has no uid`,
@@ -250,7 +252,7 @@ func TestBuildReportsEverything(t *testing.T) {
 			t.Errorf("missing %q in\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "\n") + 1; n != 16 {
+	if n := strings.Count(got, "\n") + 1; n != 17 {
 		t.Errorf("%d errors:\n%s", n, got)
 	}
 }

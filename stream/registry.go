@@ -65,10 +65,15 @@ type RowProcess struct {
 	Keyed func(in, key, out *row.Schema) (Processor[row.Row, row.Row, row.Row], error)
 	// Each makes the processor of one subtask for an input without keys.
 	Each func(in, out *row.Schema) (Processor[NoKey, row.Row, row.Row], error)
+	// Output declares the fields of what the operator emits, for an input with
+	// these fields; key is nil without key-by. If Output is nil, the topology
+	// says them with the key schema, and without it they are those of the input.
+	Output func(in, key *row.Schema) (*row.Schema, error)
 }
 
-// RegisterProcess gives an operator a name. Call it at start-up; a name that is
-// given twice is an error of LookupProcess.
+// RegisterProcess gives an operator a name. Call it at start-up, before the
+// topology is read: in an init, or in main before the command runs. A name that
+// is given twice is an error of LookupProcess.
 func RegisterProcess(name string, p RowProcess) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -88,11 +93,18 @@ func LookupProcess(name string) (RowProcess, error) {
 	p, ok := registry.processes[name]
 	switch {
 	case !ok:
-		return p, fmt.Errorf("stream: this binary has no operator %q; it has %v: register it with stream.RegisterProcess", name, sortedKeys(registry.processes))
+		return p, fmt.Errorf("stream: this program has no process %q; it has %v: register it with stream.RegisterProcess", name, sortedKeys(registry.processes))
 	case p.Keyed == nil && p.Each == nil:
-		return p, fmt.Errorf("stream: operator %q was registered twice, or without exactly one of Keyed and Each", name)
+		return p, fmt.Errorf("stream: the process %q was registered twice, or without exactly one of Keyed and Each", name)
 	}
 	return p, nil
+}
+
+// RegisteredProcesses lists the names of the registered operators, sorted.
+func RegisteredProcesses() []string {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	return sortedKeys(registry.processes)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -162,48 +162,6 @@ func TestBuildConnectorError(t *testing.T) {
 	}
 }
 
-type pass[K any] struct{}
-
-func (pass[K]) Process(c *stream.Context[K, row.Row], v row.Row) error {
-	c.Emit(v)
-	return nil
-}
-
-// Go operators are found by name, keyed or not; one that does not fit says so.
-func TestBuildProcess(t *testing.T) {
-	stream.RegisterProcess("topology-test-keyed", stream.RowProcess{Keyed: func(in, key, out *row.Schema) (stream.Processor[row.Row, row.Row, row.Row], error) {
-		if len(in.Fields) != 5 || len(key.Fields) != 1 || key.Fields[0].Name != "origin" || len(out.Fields) != 1 {
-			return nil, fmt.Errorf("wants 5 fields, the key origin and 1 output field, has %v, %v, %v", in, key, out)
-		}
-		return pass[row.Row]{}, nil
-	}})
-	stream.RegisterProcess("topology-test-each", stream.RowProcess{Each: func(in, out *row.Schema) (stream.Processor[stream.NoKey, row.Row, row.Row], error) {
-		return pass[stream.NoKey]{}, nil
-	}})
-	for _, c := range []struct{ operator, want string }{
-		{"process: topology-test-keyed, key-by: origin, schema: {n: int}", "process op at t.yaml:7 <hash- in"},
-		{"process: topology-test-each", "transform op at t.yaml:7 <forward- in"},
-		{"process: topology-test-keyed, key-by: origin", `t.yaml:7: operator "op": wants 5 fields`},
-		{"process: topology-test-keyed", "add key-by"},
-		{"process: topology-test-each, key-by: origin", "remove key-by"},
-		{"process: nosuch", `no operator "nosuch"`},
-	} {
-		src := flightsPrefix + "  - {uid: op, input: in, " + c.operator + "}\n" + sinkSuffix
-		top, err := topology.Load("t.yaml", []byte(src), buildable(), environment)
-		if err != nil {
-			t.Fatal(err)
-		}
-		program, _, err := topology.Build(top, buildable())
-		got := fmt.Sprint(err)
-		if err == nil {
-			got = graph(program)
-		}
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s\nwant %s", c.operator, got, c.want)
-		}
-	}
-}
-
 // A restart strategy sets the keys that it uses and no others; values of keys
 // arrive in the settings.
 func TestSettings(t *testing.T) {

@@ -157,8 +157,8 @@ var operatorSection = &Section{
 		{Name: "key-by", Kind: Names, Doc: "The field or fields whose values group the records of an aggregate or process."},
 		{Name: "window", Kind: Block, Section: windowSection, Doc: "Divides the records of an aggregate by event time; without it, each record emits the aggregates so far."},
 		{Name: "aggregate", Kind: Expressions, Doc: "Aggregates of the records of a key, by name: count(), sum(x), min(x), max(x), avg(x), each with an optional condition."},
-		{Name: "process", Kind: String, Doc: "An operator written in Go and registered under this name."},
-		{Name: "schema", Kind: Schema, Doc: "The fields that `process` emits; unset means those that it reads."},
+		{Name: "process", Kind: String, Doc: "An operator written in Go and registered under this name by the program that runs the topology."},
+		{Name: "schema", Kind: Schema, Doc: "The fields that `process` emits; unset means those that the operator declares or, if it declares none, those that it reads."},
 		{Name: "sink", Kind: Connector, Doc: "Writes records to the outside: the name of a connector and its options."},
 	},
 }

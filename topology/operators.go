@@ -302,18 +302,6 @@ func (r *resolver) window(op *Operator) bool {
 	return true
 }
 
-func (r *resolver) process(op *Operator, in *row.Schema) {
-	op.Process = op.block.value("process").text
-	ok := r.keys(op, in)
-	out := in
-	if n := op.block.node.get("schema"); n != nil {
-		out = r.schema(op.block.value("schema").node)
-	}
-	if ok {
-		op.Output = out
-	}
-}
-
 func (r *resolver) union(op *Operator, in *row.Schema) {
 	for i, input := range op.Inputs[1:] {
 		other := input.Schema()

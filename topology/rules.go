@@ -30,6 +30,7 @@ const (
 	ruleEventTime     = "CW014"
 	ruleConnector     = "CW015"
 	ruleSettings      = "CW016"
+	ruleProcess       = "CW017"
 	ruleNoCheckpoints = "CW101"
 	ruleSinkWaits     = "CW102"
 	ruleUnused        = "CW103"
@@ -75,6 +76,8 @@ var rules = []Rule{
 		"A source or sink names one connector of this program; docs/connectors.md lists them."},
 	{ruleSettings, Error, "settings that exclude each other",
 		"Unaligned checkpoints need exactly-once mode and max-concurrent 1, and two sinks cannot write to the same place."},
+	{ruleProcess, Error, "a process that is not registered or does not fit",
+		"An operator written in Go is known only to the program that registers it with `stream.RegisterProcess`: lint and run the topology with that program, see examples/process. The operator itself says whether it works by key, which fields it needs and which it emits."},
 	{ruleNoCheckpoints, Warning, "checkpointing is off",
 		"Without `checkpointing.interval` a failure starts the job again from its first record."},
 	{ruleSinkWaits, Warning, "a sink that shows nothing until the job ends",

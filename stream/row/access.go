@@ -1,6 +1,7 @@
 package row
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -16,6 +17,19 @@ func (s *Schema) Index(name string) int {
 		}
 	}
 	return -1
+}
+
+// Field is the position of the field of that name, which must be of this kind.
+// The error says what the schema has instead.
+func (s *Schema) Field(name string, kind Kind) (int, error) {
+	i := s.Index(name)
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("there is no field %q; the fields are %s", name, names(s))
+	case s.Fields[i].Kind != kind:
+		return 0, fmt.Errorf("the field %q is %s and must be %s", name, s.Fields[i].Kind, kind)
+	}
+	return i, nil
 }
 
 // IsText reports whether values of the kind are in Row.Text.
