@@ -1202,14 +1202,16 @@ func (x *SplitAssignment) GetHasUnassignedLow() bool {
 
 // SourceProgress is sent by a source task now and then, for people only.
 type SourceProgress struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
-	Task          *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	Uid           string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
-	Records       uint64                 `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Fence   *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task    *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Uid     string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Records uint64                 `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Bytes   uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// What is left of the splits that the task has, 0 where a size is not known.
+	RemainingBytes uint64 `protobuf:"varint,6,opt,name=remaining_bytes,json=remainingBytes,proto3" json:"remaining_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SourceProgress) Reset() {
@@ -1273,6 +1275,13 @@ func (x *SourceProgress) GetRecords() uint64 {
 func (x *SourceProgress) GetBytes() uint64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SourceProgress) GetRemainingBytes() uint64 {
+	if x != nil {
+		return x.RemainingBytes
 	}
 	return 0
 }
@@ -1503,13 +1512,14 @@ const file_task_proto_rawDesc = "" +
 	"\x05split\x18\x05 \x01(\v2\x0f.cutwater.SplitR\x05split\x12$\n" +
 	"\x0eno_more_splits\x18\x06 \x01(\bR\fnoMoreSplits\x12*\n" +
 	"\x11unassigned_low_ms\x18\a \x01(\x03R\x0funassignedLowMs\x12,\n" +
-	"\x12has_unassigned_low\x18\b \x01(\bR\x10hasUnassignedLow\"\x9f\x01\n" +
+	"\x12has_unassigned_low\x18\b \x01(\bR\x10hasUnassignedLow\"\xc8\x01\n" +
 	"\x0eSourceProgress\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x18\n" +
 	"\arecords\x18\x04 \x01(\x04R\arecords\x12\x14\n" +
-	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\"\x83\x01\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12'\n" +
+	"\x0fremaining_bytes\x18\x06 \x01(\x04R\x0eremainingBytes\"\x83\x01\n" +
 	"\x0fEnumeratorState\x12/\n" +
 	"\n" +
 	"unassigned\x18\x01 \x03(\v2\x0f.cutwater.SplitR\n" +

@@ -162,7 +162,7 @@ func (d *driver) deploy(task *testTask, uids []string, from *snapshot, specs map
 			WakeAt:       func(at int64) { d.alarms = append(d.alarms, alarm{at, func() {}}) },
 			Fail:         func(err error) { d.failed = err },
 			RequestSplit: func() { task.wanted++ },
-			Progress:     func(records, _ uint64) { d.read = records },
+			Progress:     func(records, _, _ uint64) { d.read = records },
 			Event:        func(kind, detail string) { d.events = append(d.events, kind+" "+detail) },
 		}
 		if specs[uid].Keyed {

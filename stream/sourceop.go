@@ -321,13 +321,16 @@ func (o *sourceOperator[T]) advance() {
 }
 
 func (o *sourceOperator[T]) report() {
-	bytes := o.bytes
+	bytes, remaining := o.bytes, uint64(0)
 	for _, s := range o.splits {
+		read := uint64(0)
 		if s.reader != nil {
-			bytes += s.reader.BytesRead()
+			read = s.reader.BytesRead()
 		}
+		bytes += read
+		remaining += s.split.SizeBytes - min(read, s.split.SizeBytes)
 	}
-	o.ctx.Progress(o.records, bytes)
+	o.ctx.Progress(o.records, bytes, remaining)
 }
 
 // CurrentWatermark implements operator.Source.

@@ -45,6 +45,17 @@ func (s *source) settled() bool {
 	return true
 }
 
+// Input is the size of what the sources discovered, and of the part of it that no
+// task has yet; 0 where sizes are not known. With what the tasks report as
+// remaining it tells how far a bounded job is.
+func (m *Master) Input() (totalBytes, unassignedBytes uint64) {
+	for _, s := range m.sources {
+		totalBytes += s.enumerator.TotalBytes()
+		unassignedBytes += s.enumerator.UnassignedBytes()
+	}
+	return totalBytes, unassignedBytes
+}
+
 // splitRequest answers a reader, through the gate.
 func (m *Master) splitRequest(r *messages.SplitRequest) {
 	if !m.current(r.Fence) {

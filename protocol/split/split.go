@@ -110,6 +110,15 @@ func (e *Enumerator) AddBack(splits []*messages.Split) {
 // Unassigned is the number of splits that nobody reads yet.
 func (e *Enumerator) Unassigned() int { return len(e.unassigned) }
 
+// UnassignedBytes is the size of the splits that nobody reads yet.
+func (e *Enumerator) UnassignedBytes() uint64 {
+	sum := uint64(0)
+	for _, s := range e.unassigned {
+		sum += s.SizeBytes
+	}
+	return sum
+}
+
 // TotalBytes is the size of all splits that were discovered, 0 if unknown.
 func (e *Enumerator) TotalBytes() uint64 { return e.totalBytes }
 

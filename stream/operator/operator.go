@@ -172,8 +172,9 @@ type Context struct {
 	WakeAt func(unixMs int64)
 	// RequestSplit asks for the next split; the answer comes by AddSplit.
 	RequestSplit func()
-	// Progress reports what a source has read in all, for people.
-	Progress func(records, bytes uint64)
+	// Progress reports, for people, what a source has read in all and what is left
+	// of the splits that it has.
+	Progress func(records, bytes, remainingBytes uint64)
 	// Event reports something for people and metrics, such as a skipped row.
 	Event func(kind string, detail string)
 }
