@@ -1167,6 +1167,159 @@ func (x *MasterHookSnapshot) GetState() *MasterState {
 	return nil
 }
 
+// RestoreMasterHook gives a master hook its state of a checkpoint before tasks
+// start from it; without a state it kept none. Answer: no result.
+type RestoreMasterHook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hook          string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	Checkpoint    uint64                 `protobuf:"varint,2,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	State         *MasterState           `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreMasterHook) Reset() {
+	*x = RestoreMasterHook{}
+	mi := &file_work_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreMasterHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreMasterHook) ProtoMessage() {}
+
+func (x *RestoreMasterHook) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreMasterHook.ProtoReflect.Descriptor instead.
+func (*RestoreMasterHook) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RestoreMasterHook) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *RestoreMasterHook) GetCheckpoint() uint64 {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return 0
+}
+
+func (x *RestoreMasterHook) GetState() *MasterState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// ResetMasterHook tells a master hook that tasks start without a checkpoint.
+// Answer: no result.
+type ResetMasterHook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hook          string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetMasterHook) Reset() {
+	*x = ResetMasterHook{}
+	mi := &file_work_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetMasterHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetMasterHook) ProtoMessage() {}
+
+func (x *ResetMasterHook) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetMasterHook.ProtoReflect.Descriptor instead.
+func (*ResetMasterHook) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ResetMasterHook) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+// CloseMasterHook tells a master hook that the job is over. Answer: no result.
+type CloseMasterHook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hook          string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseMasterHook) Reset() {
+	*x = CloseMasterHook{}
+	mi := &file_work_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseMasterHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseMasterHook) ProtoMessage() {}
+
+func (x *CloseMasterHook) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseMasterHook.ProtoReflect.Descriptor instead.
+func (*CloseMasterHook) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CloseMasterHook) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
 var File_work_proto protoreflect.FileDescriptor
 
 const file_work_proto_rawDesc = "" +
@@ -1260,7 +1413,17 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x02 \x01(\x04R\n" +
 	"checkpoint\x12+\n" +
-	"\x05state\x18\x03 \x01(\v2\x15.cutwater.MasterStateR\x05stateB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\x05state\x18\x03 \x01(\v2\x15.cutwater.MasterStateR\x05state\"t\n" +
+	"\x11RestoreMasterHook\x12\x12\n" +
+	"\x04hook\x18\x01 \x01(\tR\x04hook\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x02 \x01(\x04R\n" +
+	"checkpoint\x12+\n" +
+	"\x05state\x18\x03 \x01(\v2\x15.cutwater.MasterStateR\x05state\"%\n" +
+	"\x0fResetMasterHook\x12\x12\n" +
+	"\x04hook\x18\x01 \x01(\tR\x04hook\"%\n" +
+	"\x0fCloseMasterHook\x12\x12\n" +
+	"\x04hook\x18\x01 \x01(\tR\x04hookB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_work_proto_rawDescOnce sync.Once
@@ -1274,7 +1437,7 @@ func file_work_proto_rawDescGZIP() []byte {
 	return file_work_proto_rawDescData
 }
 
-var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_work_proto_goTypes = []any{
 	(*WorkDone)(nil),                    // 0: cutwater.WorkDone
 	(*Propose)(nil),                     // 1: cutwater.Propose
@@ -1293,40 +1456,44 @@ var file_work_proto_goTypes = []any{
 	(*OperatorCoordinatorSnapshot)(nil), // 14: cutwater.OperatorCoordinatorSnapshot
 	(*RunMasterHook)(nil),               // 15: cutwater.RunMasterHook
 	(*MasterHookSnapshot)(nil),          // 16: cutwater.MasterHookSnapshot
-	(*MetadataResult)(nil),              // 17: cutwater.MetadataResult
-	(*JobRecord)(nil),                   // 18: cutwater.JobRecord
-	(*MetadataCommand)(nil),             // 19: cutwater.MetadataCommand
-	(*CheckpointMetadata)(nil),          // 20: cutwater.CheckpointMetadata
-	(*CompletedCheckpoint)(nil),         // 21: cutwater.CompletedCheckpoint
-	(*OperatorLists)(nil),               // 22: cutwater.OperatorLists
-	(*StateHandle)(nil),                 // 23: cutwater.StateHandle
-	(*Split)(nil),                       // 24: cutwater.Split
-	(*MasterState)(nil),                 // 25: cutwater.MasterState
+	(*RestoreMasterHook)(nil),           // 17: cutwater.RestoreMasterHook
+	(*ResetMasterHook)(nil),             // 18: cutwater.ResetMasterHook
+	(*CloseMasterHook)(nil),             // 19: cutwater.CloseMasterHook
+	(*MetadataResult)(nil),              // 20: cutwater.MetadataResult
+	(*JobRecord)(nil),                   // 21: cutwater.JobRecord
+	(*MetadataCommand)(nil),             // 22: cutwater.MetadataCommand
+	(*CheckpointMetadata)(nil),          // 23: cutwater.CheckpointMetadata
+	(*CompletedCheckpoint)(nil),         // 24: cutwater.CompletedCheckpoint
+	(*OperatorLists)(nil),               // 25: cutwater.OperatorLists
+	(*StateHandle)(nil),                 // 26: cutwater.StateHandle
+	(*Split)(nil),                       // 27: cutwater.Split
+	(*MasterState)(nil),                 // 28: cutwater.MasterState
 }
 var file_work_proto_depIdxs = []int32{
-	17, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
+	20, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
 	5,  // 1: cutwater.WorkDone.metadata_written:type_name -> cutwater.MetadataWritten
 	7,  // 2: cutwater.WorkDone.checkpoint_loaded:type_name -> cutwater.CheckpointLoaded
 	12, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
 	14, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
-	18, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
+	21, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
 	16, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
-	19, // 7: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
-	20, // 8: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
-	21, // 9: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
-	20, // 10: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
-	21, // 11: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
+	22, // 7: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
+	23, // 8: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
+	24, // 9: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
+	23, // 10: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
+	24, // 11: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
 	8,  // 12: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
 	9,  // 13: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
-	22, // 14: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
-	23, // 15: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
-	24, // 16: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
-	25, // 17: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	25, // 14: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
+	26, // 15: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
+	27, // 16: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
+	28, // 17: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
+	28, // 18: cutwater.RestoreMasterHook.state:type_name -> cutwater.MasterState
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_work_proto_init() }
@@ -1352,7 +1519,7 @@ func file_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_work_proto_rawDesc), len(file_work_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"cutwater/messages"
 	"cutwater/protocol/keygroup"
@@ -24,6 +25,7 @@ func (t *Topology) Build() (*Program, error) {
 	p := &Program{
 		graph: &messages.JobGraph{Name: t.name, Parallelism: max(t.parallelism, 1), MaxParallelism: t.maxParallelism},
 		nodes: make(map[string]*node, len(t.nodes)),
+		hooks: slices.Clone(t.hooks),
 	}
 	sources := 0
 	for _, n := range t.nodes {

@@ -16,9 +16,13 @@ import (
 type Program struct {
 	graph *messages.JobGraph
 	nodes map[string]*node
+	hooks []operator.MasterHook
 }
 
-var _ operator.Program = (*Program)(nil)
+var (
+	_ operator.Program = (*Program)(nil)
+	_ operator.Hooked  = (*Program)(nil)
+)
 
 // discoverer is the part of a Source that has no type parameter.
 type discoverer interface {
@@ -28,6 +32,9 @@ type discoverer interface {
 
 // Graph returns a copy of the logical graph.
 func (p *Program) Graph() *messages.JobGraph { return proto.Clone(p.graph).(*messages.JobGraph) }
+
+// MasterHooks returns the hooks of the topology, in the order of declaration.
+func (p *Program) MasterHooks() []operator.MasterHook { return p.hooks }
 
 // Sources returns the uids of the sources, in the order of declaration.
 func (p *Program) Sources() []string {

@@ -17,6 +17,7 @@ type Topology struct {
 	parallelism    uint32
 	maxParallelism uint32
 	nodes          []*node
+	hooks          []operator.MasterHook
 	errs           []error
 }
 
@@ -34,6 +35,12 @@ func (t *Topology) Parallelism(n int) *Topology {
 // their own; 0 means a default that follows from the parallelism.
 func (t *Topology) MaxParallelism(n int) *Topology {
 	t.maxParallelism = uint32(max(n, 0))
+	return t
+}
+
+// MasterHook adds a hook that runs on the coordinator's side with each checkpoint.
+func (t *Topology) MasterHook(h operator.MasterHook) *Topology {
+	t.hooks = append(t.hooks, h)
 	return t
 }
 

@@ -21,6 +21,7 @@ import (
 
 // Config is one job for one coordinator.
 type Config struct {
+	// Master's Hooks are those of Program, if it is an operator.Hooked.
 	Master   job.MasterConfig
 	Metadata metadata.Store
 	Program  operator.Program
@@ -60,7 +61,9 @@ type Coordinator struct {
 // Spawn starts the job's coordinator. The error is everything that is wrong with
 // the graph or the settings, or that the job has a coordinator here already.
 func Spawn(s *system.System, c Config) error {
-	actor, err := newCoordinator(c, newLine())
+	hooks := newHooks(c.Program)
+	c.Master.Hooks = hooks.names()
+	actor, err := newCoordinator(c, newLine(hooks))
 	if err != nil {
 		return err
 	}
@@ -72,7 +75,8 @@ func newCoordinator(c Config, l line) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Coordinator{config: c, master: m, line: l, worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS}}, nil
+	return &Coordinator{config: c, master: m, line: l,
+		worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS, hooks: l.hooks}}, nil
 }
 
 func (c *Coordinator) spawn(s *system.System) error {

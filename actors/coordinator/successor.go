@@ -46,12 +46,13 @@ type line struct {
 	// one address, and each counts its operations from 1.
 	life  uint32
 	falls *job.Restarts
+	hooks *hooks
 	// last: it has only to record that the job failed.
 	last bool
 }
 
-func newLine() line {
-	return line{life: 1, falls: job.NewRestarts(&messages.RestartConfig{
+func newLine(h *hooks) line {
+	return line{life: 1, hooks: h, falls: job.NewRestarts(&messages.RestartConfig{
 		Kind: messages.RestartKind_FAILURE_RATE, MaxFailures: maxFalls, IntervalMs: fallsWithinMs})}
 }
 
@@ -63,7 +64,7 @@ func (c *Coordinator) fall(cause, stack string) {
 	}
 	now := c.self.System.Clock().NowMs()
 	_, giveUp := c.line.falls.Failed(now, 0)
-	next := line{life: c.line.life + 1, falls: c.line.falls, last: giveUp != ""}
+	next := line{life: c.line.life + 1, falls: c.line.falls, hooks: c.line.hooks, last: giveUp != ""}
 	reason := fmt.Errorf("the coordinator of job %s failed more than %d times within %d minutes, last because: %s; this is an error in Cutwater, "+
 		"report it with the stack from the log; every checkpoint is kept, so the job can be started again from the newest",
 		c.config.Master.Job, maxFalls, fallsWithinMs/60_000, cause)

@@ -24,6 +24,7 @@ type worker struct {
 	metadata metadata.Store
 	program  operator.Program
 	fs       vfs.FS
+	hooks    *hooks
 }
 
 // run does one piece of work and fills done with its result.
@@ -66,6 +67,18 @@ func (w *worker) run(ctx context.Context, task proto.Message, done *messages.Wor
 			return err
 		}
 		done.Result = &messages.WorkDone_SplitsDiscovered{SplitsDiscovered: r}
+	case *messages.RunMasterHook:
+		r, err := w.hooks.trigger(ctx, t)
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_HookSnapshot{HookSnapshot: r}
+	case *messages.RestoreMasterHook:
+		return w.hooks.restore(ctx, t)
+	case *messages.ResetMasterHook:
+		return w.hooks.reset(ctx, t)
+	case *messages.CloseMasterHook:
+		return w.hooks.close(ctx, t)
 	default:
 		return fmt.Errorf("coordinator: no work of kind %T is known", task)
 	}

@@ -68,14 +68,14 @@ func TestValidateHooks(t *testing.T) {
 // an error unless it may be dropped.
 func TestMatchHooks(t *testing.T) {
 	states := []*messages.MasterState{{Hook: "b"}}
-	got, err := MatchHooks([]string{"a", "b"}, states, false)
+	got, err := MatchHooks([]string{"a", "b"}, states, nil)
 	if err != nil || len(got) != 2 || got[0].Hook != "a" || got[0].State != nil || got[1].State != states[0] {
 		t.Errorf("matched %v, %v", got, err)
 	}
-	if _, err := MatchHooks([]string{"a"}, states, false); err == nil || !strings.Contains(err.Error(), `"b"`) {
+	if _, err := MatchHooks([]string{"a"}, states, nil); err == nil || !strings.Contains(err.Error(), `"b"`) {
 		t.Errorf("state of a hook that is gone: %v", err)
 	}
-	if got, err := MatchHooks([]string{"a"}, states, true); err != nil || len(got) != 1 || got[0].State != nil {
+	if got, err := MatchHooks([]string{"a"}, states, []string{"b"}); err != nil || len(got) != 1 || got[0].State != nil {
 		t.Errorf("dropped: %v, %v", got, err)
 	}
 }

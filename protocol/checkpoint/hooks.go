@@ -32,11 +32,11 @@ type HookRestore struct {
 
 // MatchHooks pairs the hooks, in their order, with the states of a checkpoint
 // (Flink: MasterHooks.restoreMasterHooks). A state whose hook is gone is an
-// error unless it may be dropped.
-func MatchHooks(hooks []string, states []*messages.MasterState, dropUnmatched bool) ([]HookRestore, error) {
+// error unless it is among the dropped ones.
+func MatchHooks(hooks []string, states []*messages.MasterState, dropped []string) ([]HookRestore, error) {
 	for _, s := range states {
-		if !dropUnmatched && !slices.Contains(hooks, s.Hook) {
-			return nil, fmt.Errorf("the checkpoint holds state of the master hook %q, which the job has not; add the hook or allow that its state is dropped", s.Hook)
+		if !slices.Contains(hooks, s.Hook) && !slices.Contains(dropped, s.Hook) {
+			return nil, fmt.Errorf("the checkpoint holds state of the master hook %q, which the job has not; add the hook, or drop its state (--drop-state %s)", s.Hook, s.Hook)
 		}
 	}
 	matched := make([]HookRestore, len(hooks))

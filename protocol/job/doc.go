@@ -11,9 +11,9 @@
 // Every coordinator of a job begins by taking an epoch: whoever had the job
 // before can complete no checkpoint from then on. It reads the job's record and
 // restores the newest completed checkpoint, or the path that the job was told to
-// start from; only a job that never completed a checkpoint starts empty. All
-// tasks are deployed, and once all run, the job runs and the checkpoint scheduler
-// starts.
+// start from; only a job that never completed a checkpoint starts empty. The
+// master hooks are restored or reset, the sources discover their splits, all tasks
+// are deployed, and once all run, the job runs and the checkpoint scheduler starts.
 //
 // The failure of a task or a node, or one checkpoint failure too many, ends the
 // attempt: pending checkpoints are aborted, all tasks are cancelled, and a
@@ -25,13 +25,20 @@
 // strategy gives up, or at once when it cannot start as it is: a checkpoint that
 // cannot be read or does not fit, or a source that cannot list its input. The
 // latter keep every checkpoint. The end is recorded in the metadata store before
-// checkpoints are let go.
+// checkpoints are let go and master hooks are closed.
 //
 // # Conversations
 //
 // Deploy and CancelTask are resent until the task has reported; a repetition
 // changes nothing. TaskStateChanged and EndOfDataReached are resent by the other
-// side and acknowledged each time. Messages of another epoch or attempt are
-// dropped and counted; a task manager that still runs tasks of an older one is
-// told to cancel them.
+// side and acknowledged each time.
+//
+// SplitRequest is answered by SplitAssignment, and an assignment with a split by
+// SplitAck; each of the first two is resent until the next one comes. An
+// enumerator's snapshot waits for the SplitAck of every assignment that is on its
+// way, and requests that come meanwhile are postponed: a split in flight when the
+// checkpoint passes would be in nobody's state.
+//
+// Messages of another epoch or attempt are dropped and counted; a task manager
+// that still runs tasks of an older one is told to cancel them.
 package job

@@ -82,6 +82,13 @@ type Stale struct{ What string }
 
 func (e Stale) String() string { return "stale " + e.What }
 
+// HookFailed: a master hook could not be closed. The job has ended all the same.
+type HookFailed struct{ Hook, Failure string }
+
+func (e HookFailed) String() string {
+	return fmt.Sprintf("the master hook %s was not closed: %s", e.Hook, e.Failure)
+}
+
 // StoreUnavailable: the metadata store did not answer a command; it is asked
 // again.
 type StoreUnavailable struct{ What, Failure string }

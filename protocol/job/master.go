@@ -76,6 +76,8 @@ const (
 	reading
 	// loading: checkpoints are being read.
 	loading
+	// hooking: the master hooks are restored or reset, one after the other.
+	hooking
 	// discovering: sources list their splits.
 	discovering
 	// deploying: an attempt is deployed and not all of its tasks run.
@@ -95,7 +97,7 @@ const (
 	over
 )
 
-var phaseNames = [...]string{"created", "claiming", "reading", "loading", "discovering", "deploying", "running",
+var phaseNames = [...]string{"created", "claiming", "reading", "loading", "hooking", "discovering", "deploying", "running",
 	"suspending", "stopping", "waiting", "recording", "over"}
 
 func (p phase) String() string { return phaseNames[p] }
@@ -134,6 +136,7 @@ type Master struct {
 	attempt    uint32 // the number of the last one, in fences and names
 	plan       *messages.ExecutionPlan
 	assignment *restore.Assignment // until it is deployed
+	hooks      []proto.Message     // calls of master hooks that are still to be made
 	sources    []*source
 	tasks      []*execution   // in plan order
 	silent     map[string]int // ticks since the node was heard, by its name

@@ -211,7 +211,7 @@ func (m *Master) startEmpty() {
 		return
 	}
 	m.plan, m.assignment = plan, nil
-	m.prepareSources(nil)
+	m.resetHooks()
 }
 
 // restore prepares an attempt with the state of a checkpoint.
@@ -233,12 +233,13 @@ func (m *Master) restore(loaded *messages.CheckpointLoaded) {
 	}
 	m.event(Restoring{Checkpoint: loaded.Metadata.Checkpoint, Dropped: assignment.Dropped})
 	m.plan, m.assignment = plan, assignment
-	m.prepareSources(assignment)
+	m.restoreHooks(loaded.Metadata)
 }
 
 // prepareSources makes the enumerators anew and lets those discover that were
 // not in the checkpoint. Then the attempt is deployed.
-func (m *Master) prepareSources(a *restore.Assignment) {
+func (m *Master) prepareSources() {
+	a := m.assignment
 	m.phase = discovering
 	m.sources = nil
 	for i, v := range m.plan.Vertices {

@@ -37,6 +37,7 @@ func (m *Master) finish(status messages.JobStatus, err error) {
 		// It has no right to write: the record stays as it is.
 		m.phase = over
 		m.setStatus(status, err.Error())
+		m.closeHooks()
 		return
 	}
 	m.record(status)
@@ -84,7 +85,7 @@ func (m *Master) endWith(status messages.JobStatus) {
 	case waiting:
 		m.disarm(restartTimer)
 		m.record(status)
-	default: // reading, loading, discovering: nothing was deployed
+	default: // reading, loading, hooking, discovering: nothing was deployed
 		m.keep = true
 		m.record(status)
 	}
@@ -169,6 +170,7 @@ func (m *Master) recorded(r *messages.MetadataResult) {
 		cause = m.failure.Error()
 	}
 	m.setStatus(status, cause)
+	m.closeHooks()
 	if m.coordinator == nil {
 		return
 	}
@@ -187,5 +189,6 @@ func (m *Master) fenced() {
 	m.phase = over
 	m.takenOver = true
 	m.failure = ErrFenced
+	m.closeHooks()
 	m.eff.Fail = ErrFenced
 }

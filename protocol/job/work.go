@@ -29,6 +29,14 @@ func (m *Master) workDone(w *messages.WorkDone) {
 		m.recordRead(w.GetJobRecord())
 	case *messages.LoadCheckpoint:
 		m.checkpointLoaded(w)
+	case *messages.RestoreMasterHook:
+		m.hookAnswered(t.Hook, w)
+	case *messages.ResetMasterHook:
+		m.hookAnswered(t.Hook, w)
+	case *messages.CloseMasterHook:
+		if w.Failure != "" {
+			m.event(HookFailed{Hook: t.Hook, Failure: w.Failure})
+		}
 	case *messages.DiscoverSplits:
 		m.splitsDiscovered(t.Uid, w)
 	}

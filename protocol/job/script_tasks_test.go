@@ -1,0 +1,82 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/internal/script"
+	"cutwater/messages"
+)
+
+func (w *world) report(d *script.Directive) error {
+	words := d.Words()
+	dep := w.deployed[w.full(words[0])]
+	if dep == nil {
+		return fmt.Errorf("no task %s", words[0])
+	}
+	w.step(w.state(dep, messages.TaskState(messages.TaskState_value["TASK_"+words[1]]), d.Arg("why", "")))
+	return nil
+}
+
+// stray sends one message of each kind that the Master must not obey.
+func (w *world) stray() {
+	now, old := w.deployed[w.order[0]], w.forgotten[0]
+	other := w.deployed[w.order[len(w.order)-1]]
+	nobody := &messages.TaskId{Vertex: "nobody"}
+	future := &messages.Fence{Job: testJob, Epoch: now.Fence.Epoch + 1, Attempt: now.Fence.Attempt}
+	foreign := &messages.Fence{Job: strings.Repeat("f", 32), Epoch: 1}
+	for _, m := range []proto.Message{
+		&messages.SplitRequest{Fence: old.Fence, Task: old.Task, Uid: "src", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: now.Task, Uid: "nothing", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: other.Task, Uid: "src", Number: 1},
+		&messages.SplitRequest{Fence: now.Fence, Task: nobody, Uid: "src", Number: 1},
+		&messages.EndOfDataReached{Fence: old.Fence, Task: old.Task},
+		&messages.EndOfDataReached{Fence: now.Fence, Task: nobody},
+		&messages.TaskStateChanged{Fence: now.Fence, Task: nobody, State: messages.TaskState_TASK_FAILED},
+		&messages.TaskStateChanged{Fence: future, Task: now.Task, State: messages.TaskState_TASK_FAILED},
+		&messages.TaskStateChanged{Fence: foreign, Task: now.Task, State: messages.TaskState_TASK_FAILED},
+		&messages.Heartbeat{Node: "n9", Fence: future, Tasks: []*messages.TaskId{now.Task}},
+		&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: 1},
+		&messages.WorkDone{Op: 4711},
+		&messages.TimerFired{Key: tickTimer, Generation: 1},
+		&messages.TimerFired{Key: restartTimer, Generation: w.master.timers[restartTimer]},
+		&messages.SourceProgress{Fence: now.Fence, Task: now.Task},
+		&messages.Deploy{},
+	} {
+		w.step(m)
+	}
+}
+
+func (w *world) state(dep *messages.Deploy, s messages.TaskState, why string) *messages.TaskStateChanged {
+	r := &messages.TaskStateChanged{Fence: dep.Fence, Task: dep.Task, State: s}
+	if why != "" {
+		r.Failure = &messages.Failure{Message: why, Uid: dep.Vertex.Operators[0]}
+	}
+	return r
+}
+
+// full completes "src/0" to the name of the task whose head is src.
+func (w *world) full(name string) string {
+	head, subtask, _ := strings.Cut(name, "/")
+	for _, n := range w.order {
+		if dep := w.deployed[n]; dep.Vertex.Operators[0] == head && fmt.Sprint(dep.Task.Subtask) == subtask {
+			return n
+		}
+	}
+	return name
+}
+
+// tasksOf returns the tasks that the words name, or all.
+func (w *world) tasksOf(d *script.Directive) []string {
+	var names []string
+	for _, word := range d.Words() {
+		names = append(names, w.full(word))
+	}
+	if len(names) == 0 {
+		names = slices.Clone(w.order)
+	}
+	return names
+}
