@@ -18,7 +18,7 @@ func (c *Coordinator) abort(p *pendingCheckpoint, reason messages.FailureReason,
 	files := ownFiles(p.id, p.states()...)
 	c.remove(p, aborted)
 	c.cancelTimer(timeoutKey(p.id))
-	c.stats.failed(p.stats, c.nowMs, reason, cause)
+	c.stats.failed(p.stats, c.nowMs, reason, cause, p.missing == 0)
 	c.emit(Aborted{p.id, reason, cause})
 	c.answer(p.request, p.id, "", reason, cause)
 	for _, i := range p.plan.await {
@@ -51,7 +51,7 @@ func (c *Coordinator) remove(p *pendingCheckpoint, end phase) {
 
 // failEarly ends a request that was started and got no id.
 func (c *Coordinator) failEarly(r *request, reason messages.FailureReason, cause string) {
-	c.stats.failedEarly()
+	c.stats.failedEarly(reason)
 	c.failRequest(r, reason, cause)
 	c.countFailure(0, r.kind, reason, cause, false)
 }

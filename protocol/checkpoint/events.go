@@ -14,6 +14,7 @@ type Triggered struct {
 	Asked, Awaited int
 }
 
+// String is the event as one line.
 func (e Triggered) String() string {
 	return fmt.Sprintf("triggered %d %s: %d tasks asked, %d awaited", e.Checkpoint, e.Type, e.Asked, e.Awaited)
 }
@@ -46,6 +47,7 @@ type Acknowledged struct {
 	Result     AckResult
 }
 
+// String is the event as one line.
 func (e Acknowledged) String() string {
 	return fmt.Sprintf("ack %d %s %s", e.Checkpoint, taskName(e.Task), e.Result)
 }
@@ -54,6 +56,7 @@ func (e Acknowledged) String() string {
 // storage and of the metadata store decide.
 type Finalizing struct{ Checkpoint uint64 }
 
+// String is the event as one line.
 func (e Finalizing) String() string { return fmt.Sprintf("finalizing %d", e.Checkpoint) }
 
 // Completed: a checkpoint is durable and recorded, or a savepoint durable.
@@ -66,6 +69,7 @@ type Completed struct {
 	Subsumed []uint64
 }
 
+// String is the event as one line.
 func (e Completed) String() string {
 	return fmt.Sprintf("completed %d %s after %d ms, %d bytes, subsumed %v", e.Checkpoint, e.Type, e.DurationMs, e.StateBytes, e.Subsumed)
 }
@@ -77,6 +81,7 @@ type Aborted struct {
 	Cause      string
 }
 
+// String is the event as one line.
 func (e Aborted) String() string {
 	return fmt.Sprintf("aborted %d %s", e.Checkpoint, because(e.Reason, e.Cause))
 }
@@ -88,6 +93,7 @@ type RequestFailed struct {
 	Cause  string
 }
 
+// String is the event as one line.
 func (e RequestFailed) String() string {
 	return fmt.Sprintf("request failed %s %s", e.Type, because(e.Reason, e.Cause))
 }
@@ -95,6 +101,7 @@ func (e RequestFailed) String() string {
 // Dropped: a message was not obeyed because it is stale, late or foreign.
 type Dropped struct{ What, Why string }
 
+// String is the event as one line.
 func (e Dropped) String() string { return fmt.Sprintf("dropped %s: %s", e.What, e.Why) }
 
 // OutcomeUnknown: the metadata store could not say whether a command was
@@ -104,6 +111,7 @@ type OutcomeUnknown struct {
 	Failure string
 }
 
+// String is the event as one line.
 func (e OutcomeUnknown) String() string {
 	return fmt.Sprintf("outcome unknown of %s: %s", e.What, e.Failure)
 }
@@ -111,10 +119,12 @@ func (e OutcomeUnknown) String() string {
 // DiscardFailed: files could not be deleted. Nothing depends on that but space.
 type DiscardFailed struct{ Failure string }
 
+// String is the event as one line.
 func (e DiscardFailed) String() string { return "discard failed: " + e.Failure }
 
 // ForgetFailed: the metadata store refused to forget checkpoints of an ended
 // job, so their files stay.
 type ForgetFailed struct{ Failure string }
 
+// String is the event as one line.
 func (e ForgetFailed) String() string { return "forget failed: " + e.Failure }

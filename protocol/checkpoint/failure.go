@@ -75,6 +75,28 @@ func counted(r messages.FailureReason) bool {
 	return false
 }
 
+// harmless reports whether the reason says that nothing is wrong, neither with the
+// checkpoints nor with the tasks: the checkpoint came too late, or while tasks
+// started or ended. Every bounded job ends in the middle of one. Acknowledged: all
+// tasks had their part in it, so that TASK_CLOSING speaks of a union list that is
+// finished in part only, and lasts.
+func harmless(r messages.FailureReason, acknowledged bool) bool {
+	switch r {
+	case messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING:
+		return !acknowledged
+	case messages.FailureReason_PERIODIC_SCHEDULER_SHUTDOWN,
+		messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING,
+		messages.FailureReason_CHECKPOINT_SUBSUMED,
+		messages.FailureReason_CHECKPOINT_DECLINED_SUBSUMED,
+		messages.FailureReason_CHECKPOINT_DECLINED_TASK_NOT_READY,
+		messages.FailureReason_CHECKPOINT_DECLINED_INPUT_END_OF_STREAM,
+		messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN,
+		messages.FailureReason_CHECKPOINT_COORDINATOR_SUSPEND:
+		return true
+	}
+	return false
+}
+
 // failureManager counts failures in a row (Flink: CheckpointFailureManager).
 type failureManager struct {
 	tolerable     uint32

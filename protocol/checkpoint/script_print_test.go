@@ -72,7 +72,7 @@ func printStats(s checkpoint.Statistics) string {
 		for _, extra := range []struct {
 			show bool
 			text string
-		}{{c.Location != "", c.Location}, {c.Discarded, "discarded"}, {c.Unaligned, "unaligned"}, {c.Status == checkpoint.StatusFailed, c.Reason.String()}} {
+		}{{c.Location != "", c.Location}, {c.Discarded, "discarded"}, {c.Unaligned, "unaligned"}, {c.Reason != 0, c.Reason.String()}} {
 			if extra.show {
 				b.WriteString(" " + extra.text)
 			}

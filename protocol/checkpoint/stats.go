@@ -22,9 +22,10 @@ type Statistics struct {
 	LatestRestored                                 *RestoredStats
 }
 
-// Counts counts checkpoints of this coordinator. Total includes requests that
-// failed before they got an id.
-type Counts struct{ Restored, Total, InProgress, Completed, Failed int }
+// Counts counts checkpoints of this coordinator. Total is the sum of the last four,
+// and includes requests that ended before they got an id. Flink counts what is
+// Aborted here as failed.
+type Counts struct{ Restored, Total, InProgress, Completed, Failed, Aborted int }
 
 // Summary summarises the completed checkpoints.
 type Summary struct {
@@ -39,13 +40,16 @@ const (
 	StatusInProgress CheckpointStatus = iota
 	// StatusCompleted: it can be restored.
 	StatusCompleted
-	// StatusFailed: it was aborted.
+	// StatusFailed: it was aborted because something does not work.
 	StatusFailed
+	// StatusAborted: it was given up because nobody needs it any more or the job was
+	// not there for it: a newer one completed, or tasks ended. Nothing is wrong.
+	StatusAborted
 )
 
-// String returns Flink's name.
+// String returns Flink's name; Flink has no ABORTED, and calls it FAILED.
 func (s CheckpointStatus) String() string {
-	return [...]string{"IN_PROGRESS", "COMPLETED", "FAILED"}[s]
+	return [...]string{"IN_PROGRESS", "COMPLETED", "FAILED", "ABORTED"}[s]
 }
 
 // CheckpointStats is one checkpoint on the page.
@@ -61,7 +65,7 @@ type CheckpointStats struct {
 	// Location is set when it completed. Discarded: it was deleted since.
 	Location  string
 	Discarded bool
-	// Reason and Cause are set when it failed.
+	// Reason and Cause are set when it failed or was aborted.
 	Reason messages.FailureReason
 	Cause  string
 	// Sums over the acknowledged subtasks: written by this checkpoint, held by
@@ -172,18 +176,27 @@ func (t *statsTracker) completed(s *CheckpointStats, nowMs int64, location strin
 	}
 }
 
-// failed ends a checkpoint badly.
-func (t *statsTracker) failed(s *CheckpointStats, nowMs int64, reason messages.FailureReason, cause string) {
+// failed ends a checkpoint badly. Acknowledged: all tasks had their part in it.
+func (t *statsTracker) failed(s *CheckpointStats, nowMs int64, reason messages.FailureReason, cause string, acknowledged bool) {
 	s.Status, s.EndedMs, s.Reason, s.Cause = StatusFailed, nowMs, reason, cause
 	t.counts.InProgress--
+	if harmless(reason, acknowledged) {
+		s.Status = StatusAborted
+		t.counts.Aborted++
+		return
+	}
 	t.counts.Failed++
 	t.lastFailed = s
 }
 
 // failedEarly counts a request that failed before it had an id.
-func (t *statsTracker) failedEarly() {
+func (t *statsTracker) failedEarly(reason messages.FailureReason) {
 	t.counts.Total++
-	t.counts.Failed++
+	if harmless(reason, false) {
+		t.counts.Aborted++
+	} else {
+		t.counts.Failed++
+	}
 }
 
 // discarded marks a checkpoint that was deleted.

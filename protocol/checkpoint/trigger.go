@@ -155,10 +155,11 @@ func (c *Coordinator) endTrigger() {
 	c.cancelTimer(allocateKey)
 }
 
-// savepointDirectory names a savepoint's own directory as Flink's users expect
-// it, with the id where Flink has a random number.
+// savepointDirectory names a savepoint's own directory nearly as Flink does: with
+// the first 8 digits of the job id, which name its files everywhere, and the id
+// where Flink has a random number.
 func savepointDirectory(base, job string, id uint64) string {
-	return fmt.Sprintf("%s/savepoint-%s-%d", strings.TrimRight(base, "/"), job[:min(6, len(job))], id)
+	return fmt.Sprintf("%s/savepoint-%s-%d", strings.TrimRight(base, "/"), job[:min(8, len(job))], id)
 }
 
 // answeredWhileTriggering reports whether the answer of a step still matters,

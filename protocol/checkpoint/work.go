@@ -125,7 +125,7 @@ func (c *Coordinator) becomeFenced() {
 	for _, p := range c.pending {
 		c.cancelTimer(timeoutKey(p.id))
 		p.phase = aborted
-		c.stats.failed(p.stats, c.nowMs, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why)
+		c.stats.failed(p.stats, c.nowMs, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why, p.missing == 0)
 		c.emit(Aborted{p.id, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why})
 		c.answer(p.request, p.id, "", messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why)
 	}

@@ -13,6 +13,7 @@ type StatusChanged struct {
 	Cause string
 }
 
+// String is the event as one line.
 func (e StatusChanged) String() string {
 	if e.Cause == "" {
 		return fmt.Sprintf("job %s -> %s", e.From, e.To)
@@ -28,6 +29,7 @@ type TaskChanged struct {
 	Failure string
 }
 
+// String is the event as one line.
 func (e TaskChanged) String() string {
 	s := fmt.Sprintf("task %s attempt %d %s", taskName(e.Task), e.Attempt, e.State)
 	if e.Failure != "" {
@@ -43,6 +45,7 @@ type Restoring struct {
 	Dropped []string
 }
 
+// String is the event as one line.
 func (e Restoring) String() string {
 	if len(e.Dropped) == 0 {
 		return fmt.Sprintf("restoring checkpoint %d", e.Checkpoint)
@@ -53,6 +56,7 @@ func (e Restoring) String() string {
 // StartingEmpty: there is no checkpoint to restore.
 type StartingEmpty struct{}
 
+// String is the event as one line.
 func (e StartingEmpty) String() string { return "starting empty" }
 
 // Unreadable: an older checkpoint could not be read. The job does not need it,
@@ -62,6 +66,7 @@ type Unreadable struct {
 	Failure    string
 }
 
+// String is the event as one line.
 func (e Unreadable) String() string {
 	return fmt.Sprintf("checkpoint %d is unreadable: %s", e.Checkpoint, e.Failure)
 }
@@ -69,22 +74,26 @@ func (e Unreadable) String() string {
 // RestartDelayed: the next attempt starts after this time.
 type RestartDelayed struct{ DelayMs int64 }
 
+// String is the event as one line.
 func (e RestartDelayed) String() string { return fmt.Sprintf("restart in %d ms", e.DelayMs) }
 
 // NodeLost: a node's task manager has been silent for too long.
 type NodeLost struct{ Node string }
 
+// String is the event as one line.
 func (e NodeLost) String() string { return "node " + e.Node + " is lost" }
 
 // Stale: a message was dropped because it belongs to another life of the job,
 // or because what it answers is over.
 type Stale struct{ What string }
 
+// String is the event as one line.
 func (e Stale) String() string { return "stale " + e.What }
 
 // HookFailed: a master hook could not be closed. The job has ended all the same.
 type HookFailed struct{ Hook, Failure string }
 
+// String is the event as one line.
 func (e HookFailed) String() string {
 	return fmt.Sprintf("the master hook %s was not closed: %s", e.Hook, e.Failure)
 }
@@ -93,6 +102,7 @@ func (e HookFailed) String() string {
 // again.
 type StoreUnavailable struct{ What, Failure string }
 
+// String is the event as one line.
 func (e StoreUnavailable) String() string {
 	return fmt.Sprintf("the metadata store did not answer %s: %s", e.What, e.Failure)
 }
