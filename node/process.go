@@ -110,17 +110,18 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string { return e.Reason }
 
 // Register makes a job known, or gives a known one its present graph and
-// settings, so that StartJob can start it.
-func (p *Process) Register(ctx context.Context, r *messages.RegisterJob) error {
+// settings, so that StartJob can start it. It returns the job's incarnation. The
+// error is a *RefusedError, or the store's.
+func (p *Process) Register(ctx context.Context, r *messages.RegisterJob) (incarnation uint64, err error) {
 	r.AtMs = time.Now().UnixMilli()
 	result, err := p.metadata.Propose(ctx, &messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: r}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if result.Outcome != messages.MetadataOutcome_APPLIED {
-		return &RefusedError{result.Failure}
+		return 0, &RefusedError{result.Failure}
 	}
-	return nil
+	return result.Incarnation, nil
 }
 
 // Close stops the actors, waits for the work that runs, and lets the data

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -48,16 +47,18 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
 	fmt.Fprintln(errOut, "error:", err)
 	var c *codedError
-	if errors.As(err, &c) {
+	if errors.As(err, &c) && c.code != exitUsage {
 		return c.code
 	}
-	return exitUsage // everything else comes from the parsing of arguments
+	// What has no code comes from the parsing of arguments.
+	fmt.Fprintf(errOut, "`%s --help` shows how it is used\n", cmd.CommandPath())
+	return exitUsage
 }
 
 func newRoot() *cobra.Command {
@@ -70,33 +71,6 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRun(), newLint(), newVersion())
 	return root
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of the program",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintln(cmd.OutOrStdout(), "cutwater", version())
-			return nil
-		},
-	}
-}
-
-// version is that of the module, or of the commit that was built.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v + " " + info.GoVersion
 }
 
 // connectors are the ones that a topology.yaml can name.

@@ -1,7 +1,7 @@
 package command
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,36 +13,88 @@ import (
 	"cutwater/topology"
 )
 
+// findingJSON is one element of the array that lint -o json prints.
+type findingJSON struct {
+	// Rule is that of docs/lint.md, such as CW002.
+	Rule string `json:"rule"`
+	// Severity is "error" or "warning".
+	Severity string `json:"severity"`
+	File     string `json:"file"`
+	// Line and Column count from 1, the column in characters; 0 is no place in
+	// particular.
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+	// Source is the text of the line.
+	Source string `json:"source"`
+}
+
 func newLint() *cobra.Command {
-	var output string
 	cmd := &cobra.Command{
 		Use:   "lint FILE",
 		Short: "Check a topology file and print what is wrong with it",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, src, err := readTopology(args[0])
-			if err != nil {
-				return coded(exitError, err)
-			}
-			t, diagnostics := topology.Lint(path, src, connectors(), os.LookupEnv)
-			if output == "json" {
-				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(diagnostics); err != nil {
-					return coded(exitError, err)
-				}
-			} else {
-				for _, d := range diagnostics {
-					fmt.Fprintln(cmd.OutOrStdout(), d)
-				}
-			}
-			if t == nil {
-				return coded(exitRejected, fmt.Errorf("%s has mistakes", args[0]))
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d operators, %d warnings\n", args[0], len(t.Operators), len(diagnostics))
-			return nil
-		},
+		Long: `Check a topology file and print everything that is wrong with it, each finding
+with its place and its rule; docs/lint.md explains the rules. Nothing is run, and
+no input or output is touched.
+
+Exit code 0: it can run, perhaps with warnings. 5: it has errors.`,
+		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	output := formatFlag(cmd, "the list of findings")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return lint(cmd, args[0], *output) }
 	return cmd
+}
+
+func lint(cmd *cobra.Command, name string, output format) error {
+	path, src, err := readTopology(name)
+	if err != nil {
+		return coded(exitError, err)
+	}
+	t, findings := topology.Lint(path, src, connectors(), os.LookupEnv)
+	if t != nil {
+		_, _, err := topology.Build(t, connectors())
+		findings = append(findingsOf(path, err), findings...)
+	}
+	broken := 0
+	for _, f := range findings {
+		if f.Severity == topology.Error {
+			broken++
+		}
+	}
+	if output == jsonText {
+		if err := printJSON(cmd, findingsJSON(findings)); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range findings {
+			fmt.Fprintln(cmd.OutOrStdout(), f)
+		}
+	}
+	if broken > 0 {
+		return coded(exitRejected, fmt.Errorf("%s is rejected: %s", name, count(broken, "error")))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, %s\n", name, count(len(t.Operators), "operator"), count(len(findings), "warning"))
+	return nil
+}
+
+// findingsOf makes findings of what Build returned.
+func findingsOf(path string, err error) []topology.Diagnostic {
+	var errs topology.Errors
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &errs):
+		return errs
+	}
+	return []topology.Diagnostic{{Severity: topology.Error, File: path, Message: err.Error()}}
+}
+
+func findingsJSON(findings []topology.Diagnostic) []findingJSON {
+	out := make([]findingJSON, len(findings)) // never nil: no findings are []
+	for i, f := range findings {
+		out[i] = findingJSON{Rule: f.Rule, Severity: f.Severity.String(), File: f.File, Line: f.Line, Column: f.Column, Message: f.Message, Source: f.Source}
+	}
+	return out
 }
 
 // readTopology reads the file and makes its path absolute.
@@ -58,25 +110,38 @@ func readTopology(name string) (path string, src []byte, err error) {
 	return path, src, nil
 }
 
-// load reads, checks and builds a topology; warnings go to warn.
-func load(name string, parallelism int, warn func(string)) (path string, p *stream.Program, s *messages.JobSettings, err error) {
+// loaded is a topology that is ready to run.
+type loaded struct {
+	path     string // absolute
+	topology *topology.Topology
+	program  *stream.Program
+	settings *messages.JobSettings
+}
+
+// load reads, checks and builds a topology; parallelism above 0 replaces the
+// file's. Warnings go to warn.
+func load(name string, parallelism int, warn func(string)) (*loaded, error) {
 	path, src, err := readTopology(name)
 	if err != nil {
-		return "", nil, nil, coded(exitError, err)
+		return nil, coded(exitError, err)
 	}
 	t, err := topology.Load(path, src, connectors(), os.LookupEnv)
 	if err != nil {
-		return "", nil, nil, coded(exitRejected, fmt.Errorf("%s is rejected:\n%w", name, err))
+		return nil, rejected(name, err)
 	}
 	for _, w := range t.Warnings {
-		warn(fmt.Sprint(w))
+		warn(w.String())
 	}
 	if parallelism > 0 {
 		t.Parallelism = parallelism
 	}
-	p, s, err = topology.Build(t, connectors())
-	if err != nil {
-		return "", nil, nil, coded(exitRejected, fmt.Errorf("%s is rejected:\n%w", name, err))
+	l := &loaded{path: path, topology: t}
+	if l.program, l.settings, err = topology.Build(t, connectors()); err != nil {
+		return nil, rejected(name, err)
 	}
-	return path, p, s, nil
+	return l, nil
+}
+
+func rejected(name string, err error) error {
+	return coded(exitRejected, fmt.Errorf("%s is rejected:\n%w", name, err))
 }

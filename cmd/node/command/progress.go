@@ -1,11 +1,10 @@
 package command
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,137 +15,209 @@ import (
 	"cutwater/protocol"
 	"cutwater/protocol/checkpoint"
 	"cutwater/protocol/job"
-	"cutwater/protocol/restore"
 )
 
 // redrawEvery is how often the live line changes.
 const redrawEvery = 200 * time.Millisecond
 
-// progress shows how a job is doing: one live line on a terminal, else one line
-// per event. All methods may be called by any goroutine.
+// progress shows on standard error how a job is doing: one line per event, and on
+// a terminal a live line below them. All methods may be called by any goroutine.
 type progress struct {
+	out io.Writer
+	// width is that of the terminal, 0 if out is none.
+	width func() int
+	now   func() time.Time
+	start time.Time
+	// panics is told the stack of a coordinator's panic and returns where it is
+	// kept, or "".
+	panics func(e node.CoordinatorFallen) (where string)
+
 	mu       sync.Mutex
-	out      io.Writer
-	live     bool
-	json     bool
-	start    time.Time
 	drawn    time.Time
-	sources  map[string]*messages.SourceProgress // by task
-	last     *checkpoint.CheckpointStats
+	looked   time.Time
+	status   messages.JobStatus
+	input    input
 	stats    checkpoint.Statistics
 	restarts int
+	// cause is why the attempt failed; shown are the panics whose stack was
+	// printed.
+	cause string
+	shown map[string]bool
+	// counts of TaskEvents by kind, and the operators for which one was printed.
+	counts map[string]uint64
+	told   map[string]bool
+	// givenUp: the coordinator panicked too often.
+	givenUp bool
 }
 
-func newProgress(out io.Writer, asJSON bool) *progress {
-	f, isFile := out.(*os.File)
-	return &progress{out: out, json: asJSON, start: time.Now(), sources: map[string]*messages.SourceProgress{},
-		live: isFile && term.IsTerminal(int(f.Fd()))}
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out, now: time.Now, width: func() int { return 0 },
+		panics: func(node.CoordinatorFallen) string { return "" },
+		shown:  map[string]bool{}, counts: map[string]uint64{}, told: map[string]bool{}}
+	p.start = p.now()
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.width = func() int {
+			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 1 {
+				return w
+			}
+			return 80
+		}
+	}
+	return p
 }
 
 // event prints what a person wants to know about.
 func (p *progress) event(e protocol.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch e := e.(type) {
 	case job.StatusChanged:
-		if e.To == messages.JobStatus_RESTARTING {
-			p.mu.Lock()
-			p.restarts++
-			p.mu.Unlock()
+		p.status = e.To
+		switch e.To {
+		case messages.JobStatus_FAILING:
+			p.cause = e.Cause // printed with what happens next
+		case messages.JobStatus_RESTARTING:
+		default:
+			p.print("job " + e.To.String())
 		}
-	case job.Restoring, job.StartingEmpty, job.Unreadable, job.RestartDelayed, job.NodeLost, job.StoreUnavailable:
+	case job.RestartDelayed:
+		p.restarts++
+		p.print(fmt.Sprintf("restart %d in %d ms, because %s", p.restarts, e.DelayMs, p.cause))
 	case checkpoint.Completed:
-		if p.live {
-			return // it is in the live line
-		}
+		p.completed(e)
 	case checkpoint.Aborted:
-	default:
-		return
+		p.print(fmt.Sprintf("checkpoint %d failed: %s", e.Checkpoint, cause(e.Reason, e.Cause)))
+	case node.TaskEvent:
+		p.taskEvent(e)
+	case node.CoordinatorFallen:
+		p.fallen(e)
+	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost, job.StoreUnavailable,
+		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
+		p.print(e.String())
 	}
-	p.note(e.String())
 }
 
-// note prints a line, above the live line.
+// completed: on a terminal the live line shows it.
+func (p *progress) completed(e checkpoint.Completed) {
+	if p.width() > 0 {
+		return
+	}
+	line := fmt.Sprintf("checkpoint %d completed after %d ms, %s", e.Checkpoint, e.DurationMs, size(e.StateBytes))
+	if percent, known := p.input.percent(); known {
+		line += fmt.Sprintf(", %.0f%% of the input read", percent)
+	}
+	p.print(line)
+}
+
+// taskEvent counts, and prints the first of an operator.
+func (p *progress) taskEvent(e node.TaskEvent) {
+	p.counts[e.Kind]++
+	first := !p.told[e.Kind+"/"+e.Uid]
+	p.told[e.Kind+"/"+e.Uid] = true
+	switch {
+	case e.Kind == node.CommitRetry:
+		p.print(fmt.Sprintf("sink %q tries its commit again: %s", e.Uid, e.Detail))
+	case first && e.Kind == node.Malformed:
+		p.print(fmt.Sprintf("operator %q: malformed record: %s; further ones are only counted", e.Uid, e.Detail))
+	case first && e.Kind == node.Late:
+		p.print(fmt.Sprintf("operator %q: a record came too late for its windows; further ones are only counted", e.Uid))
+	}
+}
+
+func (p *progress) fallen(e node.CoordinatorFallen) {
+	line := e.String()
+	if where := p.panics(e); where != "" {
+		line += "; the stack is in " + where
+	}
+	p.givenUp = p.givenUp || e.GivenUp
+	p.print(line)
+}
+
+// cause is why a checkpoint failed: the reason's name, and what is behind it.
+func cause(reason messages.FailureReason, detail string) string {
+	if detail == "" {
+		return reason.String()
+	}
+	return reason.String() + ": " + detail
+}
+
+// note prints a line.
 func (p *progress) note(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live {
+	p.print(line)
+}
+
+// print prints a line above the live line. The caller holds mu.
+func (p *progress) print(line string) {
+	p.clear()
+	fmt.Fprintf(p.out, "%s %s\n", p.now().Format("15:04:05.000"), line)
+	p.drawn = time.Time{}
+}
+
+func (p *progress) clear() {
+	if p.width() > 0 {
 		fmt.Fprint(p.out, "\r\033[K")
 	}
-	fmt.Fprintf(p.out, "%s %s\n", time.Now().Format("15:04:05.000"), line)
 }
 
 // source takes in what a source task has read.
 func (p *progress) source(s *messages.SourceProgress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sources[fmt.Sprintf("%s/%d", s.Uid, s.Task.GetSubtask())] = s
-	p.draw()
+	p.input.report(s)
 }
 
-// look takes in the statistics of the coordinator.
+// look takes in how the coordinator stands.
 func (p *progress) look(m *job.Master) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.drawn) < redrawEvery && !m.Done() {
+	p.stack(m.Failure())
+	if now := p.now(); now.Sub(p.looked) >= redrawEvery || m.Done() {
+		p.looked = now
+		p.stats = m.Stats()
+		p.input.totalBytes, p.input.unassignedBytes = m.Input()
+		p.draw(now)
+	}
+}
+
+// stack prints the stack of a panic in user code, once.
+func (p *progress) stack(failure error) {
+	stack := job.Stack(failure)
+	if stack == "" || p.shown[failure.Error()] {
 		return
 	}
-	p.stats = m.Stats()
-	p.last = p.stats.LatestCompleted
-	p.draw()
+	p.shown[failure.Error()] = true
+	p.print(failure.Error() + "\n  " + strings.ReplaceAll(strings.TrimSpace(userFrames(stack)), "\n", "\n  "))
 }
 
 // draw renews the live line. The caller holds mu.
-func (p *progress) draw() {
-	now := time.Now()
-	if !p.live || now.Sub(p.drawn) < redrawEvery {
+func (p *progress) draw(now time.Time) {
+	width := p.width()
+	if width == 0 || now.Sub(p.drawn) < redrawEvery {
 		return
 	}
 	p.drawn = now
-	records, bytes := p.read()
-	line := fmt.Sprintf("%d records, %.0f/s, %.1f MB read", records, float64(records)/now.Sub(p.start).Seconds(), float64(bytes)/1e6)
-	if c := p.last; c != nil {
-		line += fmt.Sprintf(", checkpoint %d: %d ms, %d bytes", c.Checkpoint, c.DurationMs(), c.StateBytes)
-	}
-	fmt.Fprintf(p.out, "\r\033[K%s", line)
+	line := []rune(p.line(now))
+	fmt.Fprintf(p.out, "\r\033[K%s", string(line[:min(len(line), width-1)]))
 }
 
-func (p *progress) read() (records, bytes uint64) {
-	for _, s := range p.sources { // sums do not depend on the order
-		records += s.Records
-		bytes += s.Bytes
+// line is the live line.
+func (p *progress) line(now time.Time) string {
+	records, _, _ := p.input.sums()
+	var parts []string
+	if p.status != messages.JobStatus_RUNNING {
+		parts = append(parts, p.status.String())
 	}
-	return records, bytes
-}
-
-// summary is what is printed at the end.
-type summary struct {
-	Job         string `json:"job"`
-	Status      string `json:"status"`
-	Seconds     string `json:"seconds"`
-	Records     uint64 `json:"records"`
-	Checkpoints int    `json:"checkpoints"`
-	Failed      int    `json:"failed_checkpoints"`
-	Restarts    int    `json:"restarts"`
-}
-
-func (p *progress) summary(out io.Writer, id string, j *node.Job) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	records, _ := p.read()
-	s := summary{Job: id, Status: j.Status().String(), Seconds: fmt.Sprintf("%.2f", time.Since(p.start).Seconds()),
-		Records: records, Checkpoints: p.stats.Counts.Completed, Failed: p.stats.Counts.Failed, Restarts: p.restarts}
-	if p.live {
-		fmt.Fprint(p.out, "\r\033[K")
+	if percent, known := p.input.percent(); known {
+		parts = append(parts, fmt.Sprintf("%.1f%%", percent))
 	}
-	if p.json {
-		_ = json.NewEncoder(out).Encode(s) // the terminal's end is nobody's concern
-		return
+	parts = append(parts, thousands(records)+" records", thousands(uint64(p.input.rate(now)))+"/s")
+	if c := p.stats.LatestCompleted; c != nil {
+		parts = append(parts, fmt.Sprintf("checkpoint %d (%d ms, %s)", c.Checkpoint, c.DurationMs(), size(c.StateBytes)))
 	}
-	fmt.Fprintf(p.out, "job %s %s after %s s: %d records read by this run, %d checkpoints completed, %d failed, %d restarts\n",
-		s.Job, s.Status, s.Seconds, s.Records, s.Checkpoints, s.Failed, s.Restarts)
-}
-
-// refusedToStart: the state does not fit the topology.
-func refusedToStart(err error) bool {
-	var refused *restore.RefusedError
-	return errors.As(err, &refused)
+	if p.restarts > 0 {
+		parts = append(parts, count(p.restarts, "restart"))
+	}
+	return strings.Join(parts, "  ")
 }

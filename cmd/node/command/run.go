@@ -15,8 +15,8 @@ import (
 	"cutwater/node"
 	"cutwater/protocol"
 	"cutwater/protocol/job"
+	"cutwater/protocol/restore"
 	"cutwater/storage/vfs"
-	"cutwater/stream"
 	"cutwater/stream/operator"
 )
 
@@ -27,7 +27,7 @@ type runFlags struct {
 	restore     string
 	fresh       bool
 	drop        []string
-	output      string
+	output      *format
 }
 
 func newRun() *cobra.Command {
@@ -38,40 +38,58 @@ func newRun() *cobra.Command {
 		Long: `Run a topology on this machine, with checkpoints, until its input ends.
 
 The same command again resumes where the last run stopped, however it ended: by
-Ctrl-C, by kill -9, or by a failure. A job that finished is not run again unless
---fresh says so. Ctrl-C or SIGTERM takes one last checkpoint and suspends the job;
-a second one stops at once.`,
+Ctrl-C, by kill -9, or by a failure. An edited file resumes, too, if the uids, the
+types and the parallelism fit the state; else nothing is started.
+
+Ctrl-C or SIGTERM takes one last checkpoint and suspends the job; a second one
+stops at once, and nothing is lost but the work since the last checkpoint.
+
+A job that finished is not run again unless --fresh or --restore says so. Both
+begin a new incarnation of the job. Files that earlier incarnations committed to
+an output folder stay there, because somebody may read them already: the command
+says how many and how to remove them. The number after the job's id in a file's
+name is the incarnation.
+
+Exit code 0: the job finished or was suspended. 1: error. 2: usage. 4: the data
+folder is in use, or the job was taken over. 5: the topology is rejected, or does
+not fit its state. 6: the job failed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dataDir, "data-dir", "", "where checkpoints and metadata are kept (default .cutwater/<name> beside FILE)")
 	flags.IntVar(&f.parallelism, "parallelism", 0, "the job's parallelism, instead of the file's")
-	flags.StringVar(&f.restore, "restore", "", "start a new incarnation from this checkpoint or savepoint")
-	flags.BoolVar(&f.fresh, "fresh", false, "start a new incarnation with empty state")
+	flags.StringVar(&f.restore, "restore", "", "start a new incarnation from the checkpoint or savepoint in this folder")
+	flags.BoolVar(&f.fresh, "fresh", false, "start a new incarnation with empty state, from the start of the input")
 	flags.StringArrayVar(&f.drop, "drop-state", nil, "drop the restored state of this operator uid (may be repeated)")
-	flags.StringVarP(&f.output, "output", "o", "text", "text or json: how the summary is printed")
+	f.output = formatFlag(cmd, "the summary")
 	return cmd
 }
 
 func run(cmd *cobra.Command, name string, f *runFlags) error {
-	if f.fresh && f.restore != "" {
+	switch {
+	case f.fresh && f.restore != "":
 		return coded(exitUsage, errors.New("--fresh and --restore exclude each other: one starts empty, the other from a checkpoint"))
+	case cmd.Flags().Changed("restore") && f.restore == "":
+		return coded(exitUsage, errors.New("--restore needs the folder of a checkpoint or savepoint"))
+	case cmd.Flags().Changed("parallelism") && f.parallelism < 1:
+		return coded(exitUsage, fmt.Errorf("--parallelism %d is not at least 1", f.parallelism))
 	}
-	file, program, settings, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
+	l, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
 	if err != nil {
 		return err
 	}
-	settings.DroppedState = f.drop
-	dataDir, err := f.resolve(file, program, settings)
+	l.settings.DroppedState = f.drop
+	dataDir, err := f.resolve(l)
 	if err != nil {
 		return coded(exitError, err)
 	}
-	p := newProgress(cmd.ErrOrStderr(), f.output == "json")
+	p := newProgress(cmd.ErrOrStderr())
+	p.panics = func(e node.CoordinatorFallen) string { return keepStack(dataDir, e) }
 	process, err := node.Open(node.ProcessOptions{
 		DataDir:  dataDir,
 		FS:       vfs.OS(),
-		Programs: func(string) (operator.Program, error) { return program, nil },
+		Programs: func(string) (operator.Program, error) { return l.program, nil },
 		Event:    func(e protocol.Event) { p.event(e) },
 	})
 	if errors.Is(err, node.ErrDataDirInUse) {
@@ -80,24 +98,42 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 	if err != nil {
 		return coded(exitError, err)
 	}
-	err = runJob(cmd, process, program, settings, f, p)
+	err = runJob(cmd, process, l, f, p)
+	if errors.Is(err, errAtOnce) {
+		return err // nothing is waited for, as after kill -9
+	}
 	if closeErr := process.Close(); err == nil && closeErr != nil {
 		err = coded(exitError, closeErr)
 	}
 	return err
 }
 
+// keepStack appends the stack of a panic to a file in the data folder and returns
+// its path, or "" if that fails.
+func keepStack(dataDir string, e node.CoordinatorFallen) string {
+	where := filepath.Join(dataDir, "panic.log")
+	f, err := os.OpenFile(where, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return ""
+	}
+	_, err = fmt.Fprintf(f, "%s\n%s\n", e, e.Stack)
+	if errors.Join(err, f.Close()) != nil {
+		return ""
+	}
+	return where
+}
+
 // resolve makes the paths absolute and fills in those that have a default.
-func (f *runFlags) resolve(file string, program *stream.Program, s *messages.JobSettings) (dataDir string, err error) {
+func (f *runFlags) resolve(l *loaded) (dataDir string, err error) {
 	dataDir = f.dataDir
 	if dataDir == "" {
-		dataDir = filepath.Join(filepath.Dir(file), ".cutwater", program.Graph().Name)
+		dataDir = filepath.Join(filepath.Dir(l.path), ".cutwater", l.topology.Name)
 	}
 	if dataDir, err = filepath.Abs(dataDir); err != nil {
 		return "", err
 	}
-	if s.Checkpointing.Dir == "" {
-		s.Checkpointing.Dir = filepath.Join(dataDir, "checkpoints")
+	if c := l.settings.Checkpointing; c.Dir == "" {
+		c.Dir = filepath.Join(dataDir, "checkpoints")
 	}
 	if f.restore != "" {
 		f.restore, err = filepath.Abs(f.restore)
@@ -106,53 +142,100 @@ func (f *runFlags) resolve(file string, program *stream.Program, s *messages.Job
 }
 
 // runJob registers the job, runs it to its end or to a signal, and reports.
-func runJob(cmd *cobra.Command, process *node.Process, program *stream.Program, settings *messages.JobSettings, f *runFlags, p *progress) error {
-	ctx := context.Background()
-	graph := program.Graph()
-	record, err := process.Find(ctx, graph.Name)
-	if err != nil {
-		return coded(exitError, err)
-	}
-	again := f.fresh || f.restore != ""
-	register := &messages.RegisterJob{Job: node.NewJobID(), Name: graph.Name, Graph: graph, Settings: settings, RestoredFrom: f.restore}
-	if record != nil {
-		register.Job, register.NewIncarnation = record.Job, again
-		if record.Status == messages.JobStatus_FINISHED && !again {
-			fmt.Fprintf(cmd.ErrOrStderr(), "job %s (%s) has finished already; --fresh runs it again from the start\n", record.Job, record.Name)
-			return nil
-		}
-	}
-	var refused *node.RefusedError
-	switch err := process.Register(ctx, register); {
-	case errors.As(err, &refused):
-		return coded(exitConflict, err)
-	case err != nil:
-		return coded(exitError, err)
-	}
-	running, err := process.StartJob(node.JobSpec{Job: register.Job, Program: graph.Name, Graph: graph, Settings: settings,
-		Progress: p.source, Changed: func(m *job.Master) { p.look(m) }})
-	if err != nil {
-		return coded(exitRejected, err)
-	}
-	interrupted := wait(running, p)
-	p.summary(cmd.OutOrStdout(), register.Job, running)
-	return verdict(running, interrupted)
-}
-
-// wait returns when the job has ended; the first signal suspends it, the second
-// ends the process at once.
-func wait(j *node.Job, p *progress) (interrupted bool) {
+func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p *progress) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	record, isNew, err := register(process, l, f)
+	if err != nil {
+		return err
+	}
+	older, err := olderFiles(vfs.OS(), l.topology, record.Job, record.Incarnation, isNew, cmd.ErrOrStderr())
+	if err != nil {
+		return coded(exitError, err)
+	}
+	finish := func(status messages.JobStatus, failure error) error {
+		s := p.summary(record, status, failure)
+		s.OlderFiles = older
+		if *f.output == jsonText {
+			return printJSON(cmd, s)
+		}
+		s.print(cmd.ErrOrStderr())
+		return nil
+	}
+	if record.Status == messages.JobStatus_FINISHED {
+		p.note(fmt.Sprintf("job %s (%s) has finished already; --fresh runs it again from the start", record.Name, record.Job))
+		if *f.output == jsonText {
+			return finish(record.Status, nil)
+		}
+		return nil
+	}
+	running, err := process.StartJob(node.JobSpec{Job: record.Job, Program: record.Name, Graph: record.Graph, Settings: record.Settings,
+		Progress: p.source, Changed: p.look})
+	if err != nil {
+		return coded(exitRejected, err)
+	}
+	interrupted, err := wait(running, signals, p)
+	if err != nil {
+		return err
+	}
+	if interrupted && running.Status() == messages.JobStatus_SUSPENDED {
+		p.suspended()
+	}
+	if err := finish(running.Status(), running.Failure()); err != nil {
+		return err
+	}
+	return verdict(running.Status(), running.Failure(), interrupted, p.gaveUp())
+}
+
+// register makes the job known, with the graph and settings of the file, and
+// returns its record. A job that has finished stays as it is, unless a new
+// incarnation is asked for.
+func register(process *node.Process, l *loaded, f *runFlags) (record *messages.JobRecord, isNew bool, err error) {
+	ctx := context.Background()
+	graph := l.program.Graph()
+	record, err = process.Find(ctx, graph.Name)
+	if err != nil {
+		return nil, false, coded(exitError, err)
+	}
+	isNew = f.fresh || f.restore != ""
+	r := &messages.RegisterJob{Job: node.NewJobID(), Name: graph.Name, Graph: graph, Settings: l.settings, RestoredFrom: f.restore}
+	if record != nil {
+		if record.Status == messages.JobStatus_FINISHED && !isNew {
+			return record, false, nil
+		}
+		r.Job, r.NewIncarnation = record.Job, isNew
+	}
+	incarnation, err := process.Register(ctx, r)
+	var refused *node.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return nil, false, coded(exitConflict, err)
+	case err != nil:
+		return nil, false, coded(exitError, err)
+	}
+	return &messages.JobRecord{Job: r.Job, Name: r.Name, Graph: graph, Settings: l.settings, Incarnation: incarnation}, isNew, nil
+}
+
+// errAtOnce: the user did not want to wait.
+var errAtOnce = coded(exitError, errors.New("stopped at once; the same command resumes from the last checkpoint"))
+
+// suspendable is what wait needs of a node.Job.
+type suspendable interface {
+	Wait() <-chan struct{}
+	Suspend()
+}
+
+// wait returns when the job has ended; the first signal suspends it, the second
+// is errAtOnce.
+func wait(j suspendable, signals <-chan os.Signal, p *progress) (interrupted bool, err error) {
 	for {
 		select {
 		case <-j.Wait():
-			return interrupted
+			return interrupted, nil
 		case <-signals:
 			if interrupted {
-				p.note("stopped at once; the same command resumes from the last checkpoint")
-				os.Exit(exitError)
+				return true, errAtOnce
 			}
 			interrupted = true
 			p.note("taking a last checkpoint; once more to stop at once")
@@ -162,8 +245,8 @@ func wait(j *node.Job, p *progress) (interrupted bool) {
 }
 
 // verdict turns the job's end into the command's.
-func verdict(j *node.Job, interrupted bool) error {
-	status, failure := j.Status(), j.Failure()
+func verdict(status messages.JobStatus, failure error, interrupted, gaveUp bool) error {
+	var refused *restore.RefusedError
 	switch {
 	case status == messages.JobStatus_FINISHED, status == messages.JobStatus_SUSPENDED && interrupted:
 		return nil
@@ -171,12 +254,10 @@ func verdict(j *node.Job, interrupted bool) error {
 		return coded(exitConflict, failure)
 	case failure == nil:
 		return coded(exitFailed, fmt.Errorf("the job ended as %s", status))
-	}
-	if refusedToStart(failure) {
-		return coded(exitRejected, failure)
-	}
-	if stack := job.Stack(failure); stack != "" {
-		failure = fmt.Errorf("%w\n%s", failure, stack)
+	case errors.As(failure, &refused):
+		return coded(exitRejected, failure) // its state does not fit the topology
+	case gaveUp:
+		return coded(exitError, failure) // an error of the program, not of the job
 	}
 	return coded(exitFailed, failure)
 }
