@@ -3,11 +3,13 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"io"
 	"path"
 	"sort"
 	"strings"
 
 	"cutwater/actors/coordinator"
+	"cutwater/actors/task"
 	"cutwater/cluster/metadata"
 	"cutwater/connector/blackhole"
 	"cutwater/connector/datagen"
@@ -16,6 +18,7 @@ import (
 	"cutwater/messages"
 	"cutwater/node"
 	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
 	"cutwater/protocol/job"
 	"cutwater/storage/vfs"
 	"cutwater/stream"
@@ -38,6 +41,11 @@ type Scenario struct {
 	Nodes int
 	// Slots per node; 0 means 4.
 	Slots int
+	// Expected are the rows that the job must have committed in the end, sorted; at
+	// no time may it have committed others. Nil compares nothing.
+	Expected []string
+	// Trace, if not nil, gets a line per message, fault and event.
+	Trace io.Writer
 	// Poisoned: the plan makes coordinators panic. In any other scenario a panic of
 	// a coordinator ends the run at once, with an error that has the stack.
 	Poisoned bool
@@ -53,9 +61,16 @@ type Run struct {
 	Failure string
 	// Restarts counts the attempts that failed.
 	Restarts int
-	Hash     uint64
-	Steps    int
-	Faults   map[string]int
+	// Hash is of all that happened: the same seed gives the same one.
+	Hash  uint64
+	Steps int
+	// ElapsedMs is virtual time.
+	ElapsedMs int64
+	// Faults counts what was injected, by kind; Noticed what the job did about it.
+	Faults  map[string]int
+	Noticed map[string]int
+	// Tail is the end of the trace.
+	Tail []string
 }
 
 // Plan is what happens to a world besides random faults: it is called once after
@@ -80,17 +95,16 @@ func Catalog() *catalog.Catalog {
 type simulation struct {
 	scenario *Scenario
 	world    *World
-	disk     *vfs.MemFS
-	fs       vfs.FS
 	metadata *metadata.Model
+	rules    *invariants
 	program  *stream.Program
 	settings *messages.JobSettings
 	job      *node.Job
-	restarts int
-	fallen   []coordinator.Fallen
+	noticed  map[string]int
 }
 
-// Run runs the scenario under a seed.
+// Run runs the scenario under a seed. The error says which invariant broke and
+// when, that rows are missing or surplus, or that the job did not end.
 func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	sim, err := s.start(seed, faults)
 	if err != nil {
@@ -101,27 +115,34 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	if plan != nil {
 		plan(w)
 	}
-	finished := w.Run(maxSteps, sim.over)
-	r := &Run{Hash: w.Hash(), Steps: w.Steps(), Faults: w.Faults, Status: sim.record().Status, Failure: sim.record().Failure, Restarts: sim.restarts}
-	if len(sim.fallen) > 0 && !s.Poisoned {
-		return r, fmt.Errorf("seed %d: after %d steps: %s\n%s", seed, w.Steps(), sim.fallen[0], sim.fallen[0].Stack)
+	finished := w.Run(maxSteps, sim.ended)
+	record := sim.record()
+	r := &Run{Hash: w.Hash(), Steps: w.Steps(), ElapsedMs: w.ElapsedMs(), Faults: w.Faults, Noticed: sim.noticed,
+		Status: record.Status, Failure: record.Failure, Restarts: sim.noticed[restarted], Tail: w.Tail()}
+	switch {
+	case w.Err() != nil:
+		err = w.Err()
+	case !finished:
+		err = fmt.Errorf("the job did not end (status %v)", r.Status)
+	default:
+		r.Rows, err = sim.rules.end()
 	}
-	if !finished {
-		return r, fmt.Errorf("seed %d: the job did not end within %d steps (status %v, virtual time %d ms)", seed, w.Steps(), r.Status, w.NowMs()-epochUs/1000)
+	if err != nil {
+		return r, fmt.Errorf("seed %d, after %d steps and %d ms of virtual time: %w", seed, r.Steps, r.ElapsedMs, err)
 	}
-	r.Rows, err = readRows(sim.disk, s.Out)
-	return r, err
+	return r, nil
 }
 
 func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
-	sim := &simulation{scenario: s, world: NewWorld(seed, faults), disk: vfs.Mem()}
-	sim.fs = sim.disk
-	sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return sim.world.metadataFault() })
+	sim := &simulation{scenario: s, world: NewWorld(seed, faults), noticed: map[string]int{}}
+	w := sim.world
+	if s.Trace != nil {
+		w.Trace(s.Trace)
+	}
+	sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return w.metadataFault() })
+	sim.rules = newInvariants(sim)
 	for name, content := range s.Files {
-		if err := sim.disk.MkdirAll(path.Dir(name)); err != nil {
-			return nil, err
-		}
-		if err := vfs.WriteFile(sim.disk, name, []byte(content)); err != nil {
+		if err := writeInput(w.Disk(), name, content); err != nil {
 			return nil, err
 		}
 	}
@@ -137,11 +158,23 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 		return nil, err
 	}
 	for range max(s.Nodes, 1) {
-		if _, err := sim.world.AddNode(sim.boot); err != nil {
+		if _, err := w.AddNode(sim.boot); err != nil {
 			return nil, err
 		}
 	}
 	return sim, nil
+}
+
+// writeInput makes a durable file.
+func writeInput(disk *vfs.MemFS, name, content string) error {
+	dir := path.Dir(name)
+	if err := disk.MkdirAll(dir); err != nil {
+		return err
+	}
+	if err := vfs.WriteFile(disk, name, []byte(content)); err != nil {
+		return err
+	}
+	return disk.SyncDir(dir)
 }
 
 // record is what the metadata store knows of the job.
@@ -155,16 +188,7 @@ func (sim *simulation) record() *messages.JobRecord {
 
 // ended reports that the job's end is recorded.
 func (sim *simulation) ended() bool {
-	switch sim.record().Status {
-	case messages.JobStatus_FINISHED, messages.JobStatus_FAILED, messages.JobStatus_CANCELED, messages.JobStatus_SUSPENDED:
-		return true
-	}
-	return false
-}
-
-// over reports that there is nothing more to simulate.
-func (sim *simulation) over() bool {
-	return sim.ended() || len(sim.fallen) > 0 && !sim.scenario.Poisoned
+	return sim.rules.over
 }
 
 // register makes the job known; no fault hits this one command.
@@ -182,8 +206,8 @@ func (sim *simulation) register() error {
 func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 	rt, err := node.NewRuntime(node.Deps{
 		System:      n.System(),
-		FS:          sim.fs,
-		Metadata:    sim.metadata,
+		FS:          n.FS(),
+		Metadata:    witness{sim.metadata, sim.rules},
 		ScratchDir:  "/scratch/" + n.Name,
 		Programs:    func(string) (operator.Program, error) { return sim.program, nil },
 		Random:      func() uint64 { return sim.world.rng.Uint64() },
@@ -205,49 +229,60 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 	return rt, err
 }
 
-// event counts the failed attempts and the coordinators that fell.
+// What a job does about faults, as Run.Noticed counts it.
+const (
+	restarted         = "attempts restarted"
+	gapNoticed        = "gaps and repetitions noticed"
+	nodeLostNoticed   = "nodes given up"
+	checkpointAborted = "checkpoints aborted"
+	commitRetried     = "commits tried again"
+	outcomeAsked      = "unknown outcomes asked for"
+	staleDropped      = "stale messages dropped"
+	restored          = "restores from a checkpoint"
+)
+
+// event counts what the job does and holds it to the invariants.
 func (sim *simulation) event(e protocol.Event) {
 	switch e := e.(type) {
 	case job.StatusChanged:
 		if e.To == messages.JobStatus_RESTARTING {
-			sim.restarts++
+			sim.noticed[restarted]++
+		}
+	case job.NodeLost:
+		sim.noticed[nodeLostNoticed]++
+	case job.Stale, checkpoint.Dropped:
+		sim.noticed[staleDropped]++
+	case job.Restoring:
+		sim.noticed[restored]++
+	case checkpoint.Aborted:
+		sim.noticed[checkpointAborted]++
+	case checkpoint.OutcomeUnknown:
+		sim.noticed[outcomeAsked]++
+	case task.Event:
+		if e.Kind == "commit-retry" {
+			sim.noticed[commitRetried]++
 		}
 	case coordinator.Fallen:
-		sim.fallen = append(sim.fallen, e)
+		if !sim.scenario.Poisoned {
+			sim.world.Fail(fmt.Errorf("%s\n%s", e, e.Stack))
+		}
 	}
+	sim.world.remark("EVENT %v", e)
+	sim.rules.event(e)
 }
 
 // metadataFault decides what the metadata store does with a command.
 func (w *World) metadataFault() metadata.Fault {
-	if w.inject("metadata unknown", w.faults.MetadataUnknown) {
+	if w.inject(MetadataUnavailable, w.faults.MetadataUnavailable) {
+		return metadata.Unavailable
+	}
+	if w.inject(MetadataUnknown, w.faults.MetadataUnknown) {
 		if w.rng.IntN(2) == 0 {
 			return metadata.LostAnswer
 		}
 		return metadata.LostCommand
 	}
 	return metadata.NoFault
-}
-
-// readRows returns the rows of every visible file, sorted.
-func readRows(fsys vfs.FS, dir string) ([]string, error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var rows []string
-	for _, e := range entries {
-		if e.IsDir() || !strings.HasPrefix(e.Name(), "part-") {
-			continue
-		}
-		content, err := vfs.ReadFile(fsys, path.Join(dir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		lines := strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
-		rows = append(rows, lines[1:]...) // the first is the header
-	}
-	sort.Strings(rows)
-	return rows, nil
 }
 
 // Diff describes how the rows of two runs differ; empty if they do not.

@@ -3,12 +3,9 @@ package testkit
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	"cutwater/actors/system"
-	"cutwater/messages"
 	"cutwater/node"
-	"cutwater/protocol"
+	"cutwater/storage/vfs"
 )
 
 // Node is one simulated machine: the same assembly of actors as in production,
@@ -19,24 +16,53 @@ type Node struct {
 	// Runtime runs its tasks and coordinators; replaced by Restart.
 	Runtime *node.Runtime
 
-	world *World
-	boot  func(n *Node) (*node.Runtime, error)
-	life  int // counts restarts; what belongs to an earlier life is void
-	alive bool
-	cut   bool // partitioned from all others
-	sys   *system.System
+	world  *World
+	boot   func(n *Node) (*node.Runtime, error)
+	life   int // counts restarts; what belongs to an earlier life is void
+	alive  bool
+	halted bool // died in the middle of the step in hand
+	cut    bool // partitioned from all others
+	sys    *system.System
+	disk   *vfs.FaultyFS
 }
 
 // AddNode boots a node. Boot assembles it, now and at each Restart.
 func (w *World) AddNode(boot func(n *Node) (*node.Runtime, error)) (*Node, error) {
 	n := &Node{Name: fmt.Sprintf("n%d", len(w.nodes)+1), world: w, boot: boot}
 	w.nodes = append(w.nodes, n)
-	return n, n.start()
+	return n, n.Restart()
 }
 
-func (n *Node) start() (err error) {
+// Nodes lists the world's nodes.
+func (w *World) Nodes() []*Node { return w.nodes }
+
+func (w *World) node(name string) *Node {
+	for _, n := range w.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// System is the node's present system of actors.
+func (n *Node) System() *system.System { return n.sys }
+
+// FS is the world's disk as the node sees it, with its faults.
+func (n *Node) FS() vfs.FS { return n.disk }
+
+// Alive reports whether the node runs.
+func (n *Node) Alive() bool { return n.alive }
+
+// lives reports whether the node runs and is still in this life.
+func (n *Node) lives(life int) bool { return n.alive && n.life == life }
+
+// Restart boots a node that does not run.
+func (n *Node) Restart() (err error) {
 	n.life++
-	n.alive = true
+	n.alive, n.halted = true, false
+	n.world.note("BOOT %s", n.Name)
+	n.openDisk()
 	n.sys = system.New(system.Options{
 		Node:       n.Name,
 		Clock:      clock{n},
@@ -51,27 +77,57 @@ func (n *Node) start() (err error) {
 	return err
 }
 
-// System is the node's present system of actors.
-func (n *Node) System() *system.System { return n.sys }
-
-// Alive reports whether the node runs.
-func (n *Node) Alive() bool { return n.alive }
-
-// Crash ends the node as a power failure does: nothing of it runs any more, and
-// what was on its way to it is lost.
+// Crash ends the node as a kill does: nothing of it runs any more, and what was
+// on its way to it is lost.
 func (n *Node) Crash() {
-	n.world.Faults["node crash"]++
+	n.world.happened(NodeCrash)
+	n.end()
+}
+
+// CrashFor ends the node and boots it again after a while. A node that does not
+// run is left alone.
+func (n *Node) CrashFor(ms int64) {
+	if n.alive {
+		n.world.happened(NodeCrash)
+		n.crash(ms)
+	}
+}
+
+// LoseFor ends the node for longer than its coordinators wait for its heartbeat.
+func (n *Node) LoseFor(ms int64) {
+	if n.alive {
+		n.world.happened(NodeLoss)
+		n.crash(ms)
+	}
+}
+
+// crash ends the node, if it runs, and boots it again after a while.
+func (n *Node) crash(ms int64) {
+	if !n.alive {
+		return
+	}
+	n.end()
+	life := n.life
+	n.world.After(ms, func() {
+		if n.alive || n.life != life {
+			return
+		}
+		if err := n.Restart(); err != nil {
+			n.world.Fail(fmt.Errorf("node %s does not start again: %w", n.Name, err))
+		}
+	})
+}
+
+func (n *Node) end() {
+	n.world.note("DOWN %s", n.Name)
 	n.alive = false
 	n.sys.Abandon()
 }
 
-// Restart boots a crashed node again.
-func (n *Node) Restart() error { return n.start() }
-
 // Partition cuts the node off from all others, or joins it again.
 func (n *Node) Partition(cut bool) {
 	if cut {
-		n.world.Faults["partition"]++
+		n.world.happened(Partitioned)
 	}
 	n.cut = cut
 }
@@ -83,85 +139,3 @@ func (w *World) Close() {
 		n.sys.Abandon()
 	}
 }
-
-func (w *World) node(name string) *Node {
-	for _, n := range w.nodes {
-		if n.Name == name {
-			return n
-		}
-	}
-	return nil
-}
-
-// network carries messages between nodes. Data channels and credit keep their
-// order and are only lost with a node or a partition; control messages may be
-// dropped, repeated or overtaken.
-type network struct{ world *World }
-
-// Send implements system.Transport.
-func (t network) Send(from, to protocol.Address, m proto.Message) {
-	w := t.world
-	source, target := w.node(system.NodeOf(from)), w.node(system.NodeOf(to))
-	if target == nil || source.cut || target.cut {
-		return
-	}
-	if w.encode {
-		m = reencode(m)
-	}
-	arrival := w.nowUs + 50 + int64(w.rng.IntN(1000))
-	if ordered(m) {
-		link := [2]string{string(from), string(to)}
-		arrival = max(arrival, w.links[link]+1)
-		w.links[link] = arrival
-		t.deliver(arrival, target, to, m)
-		return
-	}
-	if w.inject("control dropped", w.faults.DropControl) {
-		return
-	}
-	if w.inject("control delayed", w.faults.DelayControl) {
-		arrival += int64(w.rng.IntN(200_000))
-	}
-	t.deliver(arrival, target, to, m)
-	if w.inject("control duplicated", w.faults.DuplicateControl) {
-		t.deliver(arrival+int64(w.rng.IntN(20_000)), target, to, proto.Clone(m))
-	}
-}
-
-func (t network) deliver(atUs int64, target *Node, to protocol.Address, m proto.Message) {
-	life := target.life
-	t.world.at(atUs, func() {
-		if target.alive && target.life == life && !target.cut {
-			target.sys.Deliver(to, m)
-		}
-	})
-}
-
-// ordered reports whether a message belongs to a data channel.
-func ordered(m proto.Message) bool {
-	switch m.(type) {
-	case *messages.RecordBatch, *messages.Barrier, *messages.BarrierAnnouncement, *messages.CancelBarrier,
-		*messages.Watermark, *messages.WatermarkIdle, *messages.EndOfData, *messages.EndOfPartition, *messages.Credit, *messages.ChannelRequest:
-		return true
-	}
-	return false
-}
-
-// reencode sends a message through its wire form.
-func reencode(m proto.Message) proto.Message {
-	if b, ok := m.(*messages.RecordBatch); ok {
-		b.References = 0 // holders in this process do not travel
-	}
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("testkit: %T does not encode: %v", m, err))
-	}
-	decoded := m.ProtoReflect().New().Interface()
-	if err := proto.Unmarshal(raw, decoded); err != nil {
-		panic(fmt.Sprintf("testkit: %T does not decode: %v", m, err))
-	}
-	return decoded
-}
-
-// Nodes lists the world's nodes.
-func (w *World) Nodes() []*Node { return w.nodes }

@@ -3,8 +3,11 @@ package testkit
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"cutwater/messages"
@@ -12,7 +15,9 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this seed of the simulation only")
-	seedsFlag = flag.Int("seeds", 0, "how many seeds the simulation runs; 0 means 40, or 10 with -short")
+	traceFlag = flag.Bool("trace", false, "with -seed: print every message, fault and event")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds the simulation runs; 0 means 60, or 20 with -short")
+	firstFlag = flag.Uint64("first", 1, "the first of -seeds seeds")
 )
 
 // readings is a deterministic input: n rows in the order of time, with keys.
@@ -28,7 +33,7 @@ func readings(n int) string {
 const header = `
 name: sim
 parallelism: %d
-checkpointing: {interval: 50ms, timeout: 2s, tolerable-failures: 100}
+checkpointing: {interval: 50ms, timeout: 2s, tolerable-failures: 3}
 operators:
   - uid: readings
     source: {file: {path: in.csv, format: csv, split-size: 1KiB, schema: {at: timestamp, key: string, value: int}}}
@@ -128,78 +133,120 @@ func TestNoRestartWithoutFaults(t *testing.T) {
 	}
 }
 
-// Committed rows are exact under crashes, lost, repeated and late messages, slow
-// tasks and slow storage; the same seed gives the same run.
+// Committed rows are exact, and every invariant holds after every step, under
+// each kind of fault; the same seed gives the same run.
 func TestExactlyOnceUnderFaults(t *testing.T) {
+	all := expecting(t)
+	list := names(all)
+	if *seedFlag != 0 {
+		s := all[list[*seedFlag%uint64(len(list))]]
+		if *traceFlag {
+			s.Trace = os.Stdout
+		}
+		r, err := runSeed(s, *seedFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d steps, %d ms of virtual time, hash %x\n%s\n%s", r.Steps, r.ElapsedMs, r.Hash, table(r.Faults), table(r.Noticed))
+		return
+	}
 	seeds := *seedsFlag
 	if seeds == 0 {
-		if seeds = 40; testing.Short() {
-			seeds = 10
+		if seeds = 60; testing.Short() {
+			seeds = 20
 		}
 	}
-	first := uint64(1)
-	if *seedFlag != 0 {
-		first, seeds = *seedFlag, 1
+	var (
+		mu      sync.Mutex
+		next    = *firstFlag
+		last    = *firstFlag + uint64(seeds) - 1
+		steps   int
+		faults  = map[string]int{}
+		noticed = map[string]int{}
+		wg      sync.WaitGroup
+	)
+	take := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next > last || t.Failed() {
+			return 0, false
+		}
+		next++
+		return next - 1, true
 	}
-	all := scenarios()
-	list := names(all)
-	want := map[string][]string{}
-	for _, name := range list {
-		r, err := all[name].Run(0, Faults{}, nil)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		want[name] = r.Rows
-	}
-	total := map[string]int{}
-	steps := 0
-	for seed := first; seed < first+uint64(seeds); seed++ {
-		name := list[seed%uint64(len(list))]
-		r, err := all[name].Run(seed, mildFaults, crashes)
-		if err == nil && r.Status != messages.JobStatus_FINISHED {
-			err = fmt.Errorf("the job ended %v: %s", r.Status, r.Failure)
-		}
-		if err == nil {
-			if diff := Diff(r.Rows, want[name]); diff != "" {
-				err = fmt.Errorf("the committed rows differ:\n%s", diff)
-			}
-		}
-		if err != nil {
-			t.Fatalf("scenario %q: %v\nreplay: go test ./testkit -run TestExactlyOnceUnderFaults -seed=%d", name, err, seed)
-		}
-		steps += r.Steps
-		for k, n := range r.Faults {
-			total[k] += n
-		}
-		if seed%8 == 0 { // a sample is run twice
-			again, err := all[name].Run(seed, mildFaults, crashes)
-			if err != nil || again.Hash != r.Hash || again.Steps != r.Steps {
-				t.Fatalf("seed %d is not deterministic: %x after %d steps, then %x after %d (%v)", seed, r.Hash, r.Steps, again.Hash, again.Steps, err)
-			}
-		}
-	}
-	t.Logf("%d seeds, %d steps, faults: %v", seeds, steps, total)
-}
-
-var mildFaults = Faults{
-	DropControl: 0.01, DuplicateControl: 0.02, DelayControl: 0.02,
-	SlowWork: 0.02, SlowTask: 0.01, MetadataUnknown: 0.02,
-}
-
-// crashes ends and restarts nodes at seeded times.
-func crashes(w *World) {
-	for range w.Random(4) {
-		n := w.Nodes()[w.Random(len(w.Nodes()))]
-		at := int64(100 + w.Random(1500))
-		w.After(at, func() {
-			if n.Alive() {
-				n.Crash()
-				w.After(int64(50+w.Random(1000)), func() {
-					if err := n.Restart(); err != nil {
-						panic(err)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			mine := expecting(t)
+			for seed, ok := take(); ok; seed, ok = take() {
+				name := list[seed%uint64(len(list))]
+				r, err := runSeed(mine[name], seed)
+				if err == nil && seed%8 == 0 { // a sample is run twice
+					var again *Run
+					if again, err = runSeed(mine[name], seed); err == nil && (again.Hash != r.Hash || again.Steps != r.Steps) {
+						err = fmt.Errorf("not deterministic: hash %x after %d steps, then %x after %d", r.Hash, r.Steps, again.Hash, again.Steps)
 					}
-				})
+				}
+				if err != nil {
+					t.Errorf("scenario %q: %v\n%sreplay: go test ./testkit -run TestExactlyOnceUnderFaults -seed %d -trace", name, err, ending(r), seed)
+					return
+				}
+				mu.Lock()
+				steps += r.Steps
+				add(faults, r.Faults)
+				add(noticed, r.Noticed)
+				mu.Unlock()
 			}
 		})
 	}
+	wg.Wait()
+	t.Logf("%d seeds, %d steps\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, table(faults), table(noticed))
+	if seeds >= 2000 && !t.Failed() {
+		for _, kind := range FaultKinds() {
+			if faults[kind] < 100 {
+				t.Errorf("%s: injected %d times, want 100 at least", kind, faults[kind])
+			}
+		}
+	}
+}
+
+// expecting returns the scenarios with the rows of a run without faults.
+func expecting(t *testing.T) map[string]*Scenario {
+	all := scenarios()
+	for name, s := range all {
+		r, err := s.Run(0, Faults{}, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		s.Expected = r.Rows
+	}
+	return all
+}
+
+func runSeed(s *Scenario, seed uint64) (*Run, error) {
+	r, err := s.Run(seed, RandomFaults(seed), Disasters)
+	if err == nil && r.Status != messages.JobStatus_FINISHED {
+		err = fmt.Errorf("seed %d: the job ended %v: %s", seed, r.Status, r.Failure)
+	}
+	return r, err
+}
+
+func ending(r *Run) string {
+	if r == nil {
+		return ""
+	}
+	return "the end of the trace:\n" + strings.Join(r.Tail, "")
+}
+
+func add(total, more map[string]int) {
+	for k, n := range more {
+		total[k] += n
+	}
+}
+
+func table(m map[string]int) string {
+	var b strings.Builder
+	for _, k := range sortedKeys(m) {
+		fmt.Fprintf(&b, "  %-34s %d\n", k, m[k])
+	}
+	return b.String()
 }

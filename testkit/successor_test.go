@@ -37,7 +37,7 @@ func TestExactlyOnceWhenCoordinatorsPanic(t *testing.T) {
 		}
 		panics := 0
 		for seed := uint64(1 + i*seeds); seed <= uint64((i+1)*seeds); seed++ {
-			r, err := s.Run(seed, mildFaults, func(w *World) {
+			r, err := s.Run(seed, Faults{DropControl: 0.01, DuplicateControl: 0.02, DelayControl: 0.02, SlowWork: 0.02, SlowTask: 0.01, MetadataUnknown: 0.02}, func(w *World) {
 				for range 1 + w.Random(3) {
 					poison(w, int64(w.Random(200)))
 				}

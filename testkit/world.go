@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"cutwater/actors/system"
 	"cutwater/messages/describe"
 	"cutwater/protocol"
+	"cutwater/storage/vfs"
 )
 
 // World is a seeded simulation: the production actors of several nodes on one
@@ -22,9 +22,8 @@ import (
 // decides which mailbox goes next, how long everything takes and which faults
 // happen; the same seed gives the same run, to the bit.
 //
-// A World is not safe for concurrent use.
+// A World is not safe for concurrent use; several may run side by side.
 type World struct {
-	seed     uint64
 	rng      *rand.Rand
 	nowUs    int64
 	steps    int
@@ -36,30 +35,26 @@ type World struct {
 	prefix   string
 	encode   bool // messages between nodes are encoded and decoded
 	links    map[[2]string]int64
-	hash     interface {
+
+	disk   *vfs.MemFS // one file system that every node sees
+	full   bool       // it has no room left
+	slowUs int64      // what the disk has added to the work or turn in hand
+	dying  []*Node    // died in the middle of the step in hand
+	outage bool       // with them the power fails everywhere
+
+	hash interface {
 		io.Writer
 		Sum64() uint64
 	}
 	trace io.Writer
+	tail  tail
+	watch []func(to protocol.Address, m proto.Message)
+	check []func()
+	err   error
+
 	// Faults counts what was injected, by kind.
 	Faults map[string]int
 	faults Faults
-}
-
-// Faults are the probabilities of injected faults, each per opportunity.
-type Faults struct {
-	// DropControl loses a control message between two actors.
-	DropControl float64
-	// DuplicateControl delivers one twice.
-	DuplicateControl float64
-	// DelayControl delivers one late (up to 200 ms), behind younger ones.
-	DelayControl float64
-	// SlowWork makes work on the executor take up to 500 ms.
-	SlowWork float64
-	// MetadataUnknown loses the metadata store's answer, or the command with it.
-	MetadataUnknown float64
-	// SlowTask lets a mailbox wait for up to 20 ms before its next turn.
-	SlowTask float64
 }
 
 // epochUs is when every simulation begins.
@@ -88,23 +83,26 @@ func (c *worldCounter) next() int {
 func NewWorld(seed uint64, faults Faults) *World {
 	actors, counter := sharedActors()
 	return &World{
-		seed:   seed,
 		rng:    rand.New(rand.NewPCG(seed, 0x43757477)),
 		nowUs:  epochUs,
 		actors: actors,
 		prefix: fmt.Sprintf("w%d:", counter.next()),
 		encode: seed%2 == 1,
 		links:  map[[2]string]int64{},
+		disk:   vfs.Mem(),
 		hash:   fnv.New64a(),
 		Faults: map[string]int{},
 		faults: faults,
 	}
 }
 
-// Trace prints one line per delivered message to w.
+// Trace prints one line per delivered message, fault and event to out.
 func (w *World) Trace(out io.Writer) { w.trace = out }
 
-// Hash is the hash of everything that was delivered so far, in order.
+// Tail is the end of the trace, for the report of a run that failed.
+func (w *World) Tail() []string { return w.tail.lines() }
+
+// Hash is the hash of all that was delivered and of all faults so far, in order.
 func (w *World) Hash() uint64 { return w.hash.Sum64() }
 
 // Steps is the number of steps taken.
@@ -113,42 +111,68 @@ func (w *World) Steps() int { return w.steps }
 // NowMs is the virtual time.
 func (w *World) NowMs() int64 { return w.nowUs / 1000 }
 
+// ElapsedMs is the virtual time since the beginning.
+func (w *World) ElapsedMs() int64 { return (w.nowUs - epochUs) / 1000 }
+
 // Random returns a seeded number below n.
 func (w *World) Random(n int) int { return w.rng.IntN(n) }
+
+// Disk is the file system that every node sees, without the faults that hit the
+// nodes.
+func (w *World) Disk() *vfs.MemFS { return w.disk }
 
 // After calls f after a virtual delay.
 func (w *World) After(delayMs int64, f func()) { w.at(w.nowUs+delayMs*1000, f) }
 
+// Watch calls f for each message before its actor handles it.
+func (w *World) Watch(f func(to protocol.Address, m proto.Message)) { w.watch = append(w.watch, f) }
+
+// Check calls f after each step; it reports what is wrong with Fail.
+func (w *World) Check(f func()) { w.check = append(w.check, f) }
+
+// Fail ends the run with an error; the first one counts.
+func (w *World) Fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// Err is why the run was ended, or nil.
+func (w *World) Err() error { return w.err }
+
 // Step lets one mailbox take one turn, or time pass to the next event. It
 // returns false when nothing is left to happen.
 func (w *World) Step() bool {
-	if len(w.events) > 0 && w.events[0].atUs <= w.nowUs {
-		e := heap.Pop(&w.events).(event)
-		w.steps++
-		e.f()
-		return true
-	}
-	if len(w.ready) == 0 {
-		if len(w.events) == 0 {
-			return false
-		}
+	switch {
+	case len(w.events) > 0 && w.events[0].atUs <= w.nowUs:
+		heap.Pop(&w.events).(event).f()
+		w.takeSlow() // what waited for the disk has taken its share
+	case len(w.ready) > 0:
+		i := w.rng.IntN(len(w.ready))
+		f := w.ready[i]
+		last := len(w.ready) - 1
+		w.ready[i] = w.ready[last]
+		w.ready[last] = nil
+		w.ready = w.ready[:last]
+		w.nowUs += int64(w.rng.IntN(100)) // a turn takes time
+		f()
+		w.nowUs += w.takeSlow()
+	case len(w.events) > 0:
 		w.nowUs = w.events[0].atUs
 		return true
+	default:
+		return false
 	}
-	i := w.rng.IntN(len(w.ready))
-	f := w.ready[i]
-	last := len(w.ready) - 1
-	w.ready[i] = w.ready[last]
-	w.ready[last] = nil
-	w.ready = w.ready[:last]
-	w.nowUs += int64(w.rng.IntN(100)) // a turn takes time
 	w.steps++
-	f()
+	w.bury()
+	for _, f := range w.check {
+		f()
+	}
 	return true
 }
 
-// Run steps until done, until nothing is left, or until maxSteps are taken; it
-// reports whether done was reached.
+// Run steps until done, until nothing is left, until something is wrong (Err), or
+// until maxSteps are taken; it reports whether done was reached.
 func (w *World) Run(maxSteps int, done func() bool) bool {
 	for range maxSteps {
 		if done() {
@@ -157,18 +181,11 @@ func (w *World) Run(maxSteps int, done func() bool) bool {
 		if !w.Step() {
 			return done()
 		}
+		if w.err != nil {
+			return false
+		}
 	}
 	return done()
-}
-
-func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
-
-func (w *World) inject(kind string, p float64) bool {
-	if !w.chance(p) {
-		return false
-	}
-	w.Faults[kind]++
-	return true
 }
 
 func (w *World) at(us int64, f func()) {
@@ -176,17 +193,53 @@ func (w *World) at(us int64, f func()) {
 	heap.Push(&w.events, event{us, w.eventSeq, f})
 }
 
-// observe feeds the trace.
+// observe sees every message before its actor does.
 func (w *World) observe(to protocol.Address, m any) {
 	p, ok := m.(proto.Message)
 	if !ok {
 		return
 	}
-	line := fmt.Sprintf("%d %s %s\n", w.nowUs-epochUs, to, describe.Text(p))
+	w.note("%s <- %s", to, describe.Text(p))
+	for _, f := range w.watch {
+		f(to, p)
+	}
+}
+
+// note adds a line to the trace and to the hash.
+func (w *World) note(format string, args ...any) {
+	line := w.line(format, args...)
 	_, _ = io.WriteString(w.hash, line) // a hash never fails
+}
+
+// remark adds a line to the trace alone: it follows from what is in the hash.
+func (w *World) remark(format string, args ...any) { w.line(format, args...) }
+
+func (w *World) line(format string, args ...any) string {
+	line := fmt.Sprintf("%d.%03d ms ", (w.nowUs-epochUs)/1000, (w.nowUs-epochUs)%1000) + fmt.Sprintf(format, args...) + "\n"
+	w.tail.add(line)
 	if w.trace != nil {
 		_, _ = io.WriteString(w.trace, line)
 	}
+	return line
+}
+
+// tail keeps the newest lines.
+type tail struct {
+	ring [40]string
+	n    int
+}
+
+func (t *tail) add(line string) {
+	t.ring[t.n%len(t.ring)] = line
+	t.n++
+}
+
+func (t *tail) lines() []string {
+	var lines []string
+	for i := max(0, t.n-len(t.ring)); i < t.n; i++ {
+		lines = append(lines, t.ring[i%len(t.ring)])
+	}
+	return lines
 }
 
 // event is something that happens at a virtual time; equal times keep the order
@@ -211,65 +264,4 @@ func (q *eventQueue) Pop() any {
 	old[len(old)-1] = event{}
 	*q = old[:len(old)-1]
 	return e
-}
-
-// dispatcher gives every turn of every mailbox to the world.
-type dispatcher struct{ node *Node }
-
-// Throughput of one: after each message the world chooses anew.
-func (d dispatcher) Throughput() int { return 1 }
-
-// Schedule makes a mailbox runnable.
-func (d dispatcher) Schedule(f func()) {
-	w, life := d.node.world, d.node.life
-	run := func() {
-		if d.node.life == life && d.node.alive {
-			f()
-		}
-	}
-	if w.inject("slow task", w.faults.SlowTask) {
-		w.at(w.nowUs+int64(w.rng.IntN(20_000)), func() { w.ready = append(w.ready, run) })
-		return
-	}
-	w.ready = append(w.ready, run)
-}
-
-// clock is a node's virtual clock.
-type clock struct{ node *Node }
-
-func (c clock) NowMs() int64       { return c.node.world.NowMs() }
-func (c clock) MonotonicMs() int64 { return (c.node.world.nowUs - epochUs) / 1000 }
-func (c clock) AfterMs(delayMs int64, f func()) (stop func()) {
-	w, life, stopped := c.node.world, c.node.life, false
-	w.at(w.nowUs+max(delayMs, 0)*1000, func() {
-		if !stopped && c.node.alive && c.node.life == life {
-			f()
-		}
-	})
-	return func() { stopped = true }
-}
-
-// executor runs work as an event: begun at once or later, done later still. A
-// crash in between loses it.
-type executor struct{ node *Node }
-
-func (e executor) Run(name string, work func(context.Context) error, done func(error)) {
-	w, life := e.node.world, e.node.life
-	here := func() bool { return e.node.alive && e.node.life == life }
-	begin := w.nowUs + int64(w.rng.IntN(300))
-	end := begin + int64(w.rng.IntN(2_000))
-	if w.inject("slow work", w.faults.SlowWork) {
-		end += int64(w.rng.IntN(500_000))
-	}
-	w.at(begin, func() {
-		if !here() {
-			return
-		}
-		err := system.Guarded(context.Background(), name, work)
-		w.at(end, func() {
-			if here() {
-				done(err)
-			}
-		})
-	})
 }

@@ -95,12 +95,16 @@ type Plan struct {
 	// Slow runs, outside any lock, before an operation that a Slow fault hits. It
 	// may block.
 	Slow func(op Op, path string)
+	// Hit is told of each fault that fires. It runs under a lock: it may count, and
+	// not call the file system.
+	Hit func(kind FaultKind, op Op, path string)
 }
 
 // FaultyFS is a file system in which things go wrong by plan.
 type FaultyFS struct {
 	inner FS
 	slow  func(op Op, path string)
+	hit   func(kind FaultKind, op Op, path string)
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -119,7 +123,7 @@ type armed struct {
 
 // Faulty puts a plan in front of a file system.
 func Faulty(inner FS, plan Plan) *FaultyFS {
-	f := &FaultyFS{inner: inner, slow: plan.Slow, random: rand.New(rand.NewPCG(plan.Seed, 1))}
+	f := &FaultyFS{inner: inner, slow: plan.Slow, hit: plan.Hit, random: rand.New(rand.NewPCG(plan.Seed, 1))}
 	f.SetFaults(plan.Faults...)
 	return f
 }
@@ -185,6 +189,9 @@ func (f *FaultyFS) judge(op Op, p string, size int) verdict {
 			continue
 		}
 		f.fired[a.Kind]++
+		if f.hit != nil {
+			f.hit(a.Kind, op, p)
+		}
 		err := a.Err
 		if err == nil {
 			err = ErrInjected

@@ -3,6 +3,7 @@ package vfs_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -178,7 +179,9 @@ func TestKill(t *testing.T) {
 func TestFaults(t *testing.T) {
 	m := vfs.Mem()
 	slow := 0
-	f := vfs.Faulty(m, vfs.Plan{Seed: 7, Slow: func(vfs.Op, string) { slow++ }})
+	var hits []string
+	f := vfs.Faulty(m, vfs.Plan{Seed: 7, Slow: func(vfs.Op, string) { slow++ },
+		Hit: func(kind vfs.FaultKind, op vfs.Op, p string) { hits = append(hits, fmt.Sprint(kind, " ", op, " ", p)) }})
 
 	f.SetFaults(vfs.Fault{Kind: vfs.Fail, Op: vfs.OpSync, Path: "*.seg", Nth: 2, Err: syscall.EIO})
 	must(t, vfs.WriteFile(f, "/one.seg", []byte("x")))
@@ -226,6 +229,10 @@ func TestFaults(t *testing.T) {
 	}
 	if got, want := f.Coverage(), "fail 1, torn-write 1, lost-sync 0, slow 1, full 1, flip 1, halt 1"; got != want {
 		t.Errorf("coverage is %q, want %q", got, want)
+	}
+	want := "fail sync /two.seg, torn-write write /torn, full write /full, flip read /fits, slow stat /fits, halt stat /fits"
+	if got := strings.Join(hits, ", "); got != want {
+		t.Errorf("hits are %q, want %q", got, want)
 	}
 }
 
