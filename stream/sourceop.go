@@ -250,8 +250,11 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 // unreadable applies the policy for malformed records; other errors fail.
 func (o *sourceOperator[T]) unreadable(s *openSplit[T], err error) error {
 	var m *MalformedError
-	if !errors.As(err, &m) || o.config.malformed == Fail {
+	if !errors.As(err, &m) {
 		return &operator.UserError{Uid: o.ID, Cause: err}
+	}
+	if o.config.malformed == Fail {
+		return &operator.UserError{Uid: o.ID, Cause: fmt.Errorf("%w; correct the record, or let the source skip malformed ones or send them to a side output", err)}
 	}
 	o.ctx.Event("malformed", m.Error())
 	if o.config.malformed == SideOutput {

@@ -293,6 +293,9 @@ func (t *Task) fail(err error) {
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack
+		if err == error(user) && user.Uid != "" {
+			f.Message = user.Cause.Error() // who reports it names the operator
+		}
 	}
 	t.end(messages.TaskState_TASK_FAILED, f)
 }
