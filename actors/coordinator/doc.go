@@ -4,10 +4,13 @@
 // It has one behaviour: every message goes to Master.Step, and the effects are
 // carried out in their order. It accepts whatever the Master accepts:
 // AcknowledgeCheckpoint, DeclineCheckpoint, TaskStateChanged, EndOfDataReached,
-// SplitRequest, SourceProgress, Heartbeat, RequestCheckpoint, CancelJob,
+// SplitRequest, SplitAck, SourceProgress, Heartbeat, RequestCheckpoint, CancelJob,
 // SuspendJob, TimerFired and WorkDone.
 //
-// Work runs on the Executor (work.go): proposals to the metadata store,
-// checkpoint files, the discovery of splits. Its answers come back as WorkDone
-// with the operation's id.
+// Work runs on the Executor (work.go): proposals to the metadata store, checkpoint
+// files, the discovery of splits, master hooks (hooks.go). Its answers come back
+// as WorkDone with the operation's id.
+//
+// A panic, above all a broken assertion of the Master, ends the actor, and a
+// successor takes the job over as after a crash of the node (successor.go).
 package coordinator

@@ -57,15 +57,15 @@ func TestMasterHooks(t *testing.T) {
 		}
 		calls = nil
 	}
-	r.settle()
+	r.Settle()
 	expect("stateful reset", "stateless reset")
 	r.report(messages.TaskState_TASK_RUNNING)
-	r.advance(100)
+	r.Advance(100)
 	expect("stateful trigger 1", "stateless trigger 1")
 	trigger := last[*messages.TriggerCheckpoint](r)
 	r.deliver(&messages.AcknowledgeCheckpoint{Fence: trigger.Fence, Task: trigger.Task, Checkpoint: 1, Metrics: &messages.CheckpointMetrics{}})
 	r.report(messages.TaskState_TASK_FAILED)
-	r.advance(1)
+	r.Advance(1)
 	expect("stateful restore 1 version 3 at 1", "stateless restore 1 nothing")
 	r.report(messages.TaskState_TASK_RUNNING)
 	r.report(messages.TaskState_TASK_FINISHED)
@@ -79,11 +79,11 @@ func TestMasterHooks(t *testing.T) {
 func TestMasterHookFailsCheckpoint(t *testing.T) {
 	var calls []string
 	r := newRig(t, &recorder{name: "lease", calls: &calls, fail: errors.New("the lease is gone")})
-	r.settle()
+	r.Settle()
 	r.report(messages.TaskState_TASK_RUNNING)
-	r.advance(100)
-	for _, m := range r.sent {
-		if _, asked := m.(*messages.TriggerCheckpoint); asked {
+	r.Advance(100)
+	for _, s := range r.Sent {
+		if _, asked := s.Message.(*messages.TriggerCheckpoint); asked {
 			t.Fatal("a task was asked for the checkpoint")
 		}
 	}

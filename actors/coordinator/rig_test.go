@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"cutwater/actors/system"
+	"cutwater/actors/system/systemtest"
 	"cutwater/actors/timer"
 	"cutwater/cluster/metadata"
 	"cutwater/messages"
@@ -41,59 +41,24 @@ func (p *program) Discover(context.Context, string, vfs.FS, int) (*messages.Spli
 
 func (p *program) MasterHooks() []operator.MasterHook { return p.hooks }
 
-// rig is a coordinator whose turns, work and time a test takes. Its tasks stand on
-// another node, so that everything that is sent to them comes to the rig.
+// rig is a coordinator that runs by hand. Its tasks stand on another node, so that
+// the test sees everything that is sent to them.
 type rig struct {
+	*systemtest.Rig
 	t        *testing.T
-	nowMs    int64
-	ready    []func()
-	alarms   []alarm
-	work     []func()
-	sent     []proto.Message
-	to       []protocol.Address
 	events   []protocol.Event
 	ends     []error
 	status   messages.JobStatus
 	failure  error
 	metadata *metadata.Model
-	system   *system.System
 	changed  func() // poisons the coordinator, if set
-}
-
-type alarm struct {
-	atMs int64
-	f    func()
-}
-
-func (r *rig) NowMs() int64       { return r.nowMs }
-func (r *rig) MonotonicMs() int64 { return r.nowMs }
-func (r *rig) AfterMs(delayMs int64, f func()) func() {
-	stopped := false
-	r.alarms = append(r.alarms, alarm{r.nowMs + delayMs, func() {
-		if !stopped {
-			f()
-		}
-	}})
-	return func() { stopped = true }
-}
-
-func (r *rig) Throughput() int   { return 1 }
-func (r *rig) Schedule(f func()) { r.ready = append(r.ready, f) }
-
-func (r *rig) Run(name string, work func(context.Context) error, done func(error)) {
-	r.work = append(r.work, func() { done(system.Guarded(context.Background(), name, work)) })
-}
-
-func (r *rig) Send(_, to protocol.Address, m proto.Message) {
-	r.to, r.sent = append(r.to, to), append(r.sent, m)
 }
 
 // newRig registers the job and starts its coordinator; nothing has run yet.
 func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 	t.Helper()
-	r := &rig{t: t, nowMs: 1000, metadata: metadata.NewModel(nil)}
-	r.system = system.New(system.Options{Node: "n1", Clock: r, Executor: r, Dispatcher: r, Transport: r})
-	if err := timer.Spawn(r.system); err != nil {
+	r := &rig{Rig: systemtest.New("n1"), t: t, metadata: metadata.NewModel(nil)}
+	if err := timer.Spawn(r.System); err != nil {
 		t.Fatal(err)
 	}
 	p, fs := &program{hooks: hooks}, vfs.Mem()
@@ -105,7 +70,7 @@ func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 		RegisterJob: &messages.RegisterJob{Job: testJob, Name: "test", Graph: p.Graph(), Settings: settings}}}); err != nil {
 		t.Fatal(err)
 	}
-	err := Spawn(r.system, Config{
+	err := Spawn(r.System, Config{
 		Master:   job.MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: p.Graph(), Settings: settings, Nodes: []job.Node{{Name: "n2", Slots: 4}}},
 		Metadata: r.metadata, Program: p, FS: fs,
 		Storage: func(epoch uint64) (storage.Store, error) {
@@ -127,56 +92,19 @@ func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 	return r
 }
 
-// turns lets all mailboxes run dry.
-func (r *rig) turns() {
-	for len(r.ready) > 0 {
-		f := r.ready[0]
-		r.ready = r.ready[1:]
-		f()
-	}
-}
-
-// settle does all outstanding work, and what follows from it.
-func (r *rig) settle() {
-	for r.turns(); len(r.work) > 0; r.turns() {
-		f := r.work[0]
-		r.work = r.work[1:]
-		f()
-	}
-}
-
-// advance lets time pass and timers fire.
-func (r *rig) advance(ms int64) {
-	r.nowMs += ms
-	due := r.alarms
-	r.alarms = nil
-	for _, a := range due {
-		if a.atMs > r.nowMs {
-			r.alarms = append(r.alarms, a)
-			continue
-		}
-		a.f()
-	}
-	r.settle()
-}
-
 // deliver hands the coordinator a message.
 func (r *rig) deliver(m proto.Message) {
-	r.system.Deliver(job.CoordinatorAddress("n1", testJob), m)
-	r.settle()
+	r.Deliver(job.CoordinatorAddress("n1", testJob), m)
 }
 
 // last returns the newest message of its type that was sent to the other node.
 func last[M proto.Message](r *rig) M {
 	r.t.Helper()
-	for i := len(r.sent) - 1; i >= 0; i-- {
-		if m, ok := r.sent[i].(M); ok {
-			return m
-		}
+	m, ok := systemtest.Last[M](r.Rig)
+	if !ok {
+		r.t.Fatalf("no %T was sent", m)
 	}
-	var none M
-	r.t.Fatalf("no %T was sent", none)
-	return none
+	return m
 }
 
 // report says that the deployed task is in a state.

@@ -24,9 +24,9 @@ func (r *rig) fallen() []Fallen {
 // restores the newest completed checkpoint and leads the job to its end.
 func TestSuccessor(t *testing.T) {
 	r := newRig(t)
-	r.settle()
+	r.Settle()
 	r.report(messages.TaskState_TASK_RUNNING)
-	r.advance(100)
+	r.Advance(100)
 	trigger := last[*messages.TriggerCheckpoint](r)
 	r.deliver(&messages.AcknowledgeCheckpoint{Fence: trigger.Fence, Task: trigger.Task, Checkpoint: trigger.Checkpoint, Metrics: &messages.CheckpointMetrics{}})
 	if n := len(r.record().Completed); n != 1 {
@@ -55,14 +55,14 @@ func TestSuccessor(t *testing.T) {
 // successor, which numbers its own from 1 as well.
 func TestSuccessorHearsNothingOfItsPredecessor(t *testing.T) {
 	r := newRig(t)
-	r.turns() // StartEpoch is outstanding
-	if len(r.work) != 1 {
-		t.Fatalf("%d pieces of work are outstanding, want 1", len(r.work))
+	r.Turns() // StartEpoch is outstanding
+	if len(r.Work) != 1 {
+		t.Fatalf("%d pieces of work are outstanding, want 1", len(r.Work))
 	}
-	old := r.work[0]
-	r.work = nil
-	r.system.Deliver("n1|coordinator/"+testJob, poison)
-	r.turns() // the successor asks for an epoch too
+	old := r.Work[0]
+	r.Work = nil
+	r.System.Deliver("n1|coordinator/"+testJob, poison)
+	r.Turns() // the successor asks for an epoch too
 	old()     // the answer to the first one: epoch 1
 	r.deliver(&messages.TimerFired{Key: "job/tick", Generation: 1<<generationBits | 1})
 	if d := last[*messages.Deploy](r); d.Fence.Epoch != 2 {
@@ -75,10 +75,10 @@ func TestSuccessorHearsNothingOfItsPredecessor(t *testing.T) {
 func TestGivesUpAfterManyFalls(t *testing.T) {
 	r := newRig(t)
 	for range maxFalls + 1 {
-		r.settle()
+		r.Settle()
 		r.deliver(poison)
 	}
-	r.settle()
+	r.Settle()
 	f := r.fallen()
 	if len(f) != maxFalls+1 || !f[maxFalls].GivenUp {
 		t.Fatalf("fallen: %v", f)
@@ -99,9 +99,9 @@ func TestGivesUpAfterManyFalls(t *testing.T) {
 func TestRareFallsAreForgiven(t *testing.T) {
 	r := newRig(t)
 	for range 3 * maxFalls {
-		r.settle()
+		r.Settle()
 		r.deliver(poison)
-		r.advance(fallsWithinMs)
+		r.Advance(fallsWithinMs)
 	}
 	if len(r.ends) != 0 || r.record().Epoch != 3*maxFalls+1 {
 		t.Fatalf("ended %v, epoch %d", r.ends, r.record().Epoch)
@@ -113,7 +113,7 @@ func TestRareFallsAreForgiven(t *testing.T) {
 func TestFallWhileGivingUp(t *testing.T) {
 	r := newRig(t)
 	r.changed = func() { panic("always") }
-	r.settle()
+	r.Settle()
 	if len(r.ends) != 1 || r.ends[0] == nil || !strings.Contains(r.ends[0].Error(), "always") {
 		t.Fatalf("ended %v", r.ends)
 	}
@@ -125,7 +125,7 @@ func TestFallWhileGivingUp(t *testing.T) {
 // A coordinator that falls after the end is on record has nobody to follow it.
 func TestFallAfterTheEnd(t *testing.T) {
 	r := newRig(t)
-	r.settle()
+	r.Settle()
 	r.report(messages.TaskState_TASK_RUNNING)
 	r.changed = func() {
 		if r.status == messages.JobStatus_FINISHED {
@@ -141,13 +141,11 @@ func TestFallAfterTheEnd(t *testing.T) {
 // A node that stops starts no successor.
 func TestNoSuccessorOnAStoppedNode(t *testing.T) {
 	r := newRig(t)
-	r.settle()
-	r.system.Deliver("n1|coordinator/"+testJob, poison)
-	f := r.ready[0] // the turn in which it falls
-	r.ready = r.ready[1:]
-	f()
-	r.system.StopAll()
-	r.settle()
+	r.Settle()
+	r.System.Deliver("n1|coordinator/"+testJob, poison)
+	r.Turn() // in which it falls
+	r.System.StopAll()
+	r.Settle()
 	if len(r.ends) != 1 || r.ends[0] == nil || r.record().Epoch != 1 {
 		t.Fatalf("ended %v, epoch %d", r.ends, r.record().Epoch)
 	}

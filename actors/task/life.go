@@ -10,8 +10,13 @@ import (
 	"cutwater/protocol"
 )
 
-// repeatMs is how often a report is repeated until it is acknowledged.
-const repeatMs = 1000
+const (
+	// repeatMs is how often a report is repeated until it is acknowledged.
+	repeatMs = 1000
+	// maxRepeats is how often a closed task repeats its end. Whoever asks later is
+	// answered by the task manager, which remembers it.
+	maxRepeats = 300
+)
 
 // state reports a new state of the task to its coordinator, until acknowledged.
 func (t *Task) state(s messages.TaskState, f *messages.Failure) {
@@ -30,6 +35,13 @@ func (t *Task) sendReport() {
 
 func (t *Task) armRepeat() {
 	t.timers.arm(repeatTimer, repeatMs, func() error {
+		if t.closed {
+			if t.repeats++; t.repeats > maxRepeats {
+				t.report = nil
+				t.self.Stop()
+				return nil
+			}
+		}
 		t.sendReport()
 		if t.ended && !t.closed {
 			t.toCoordinator(&messages.EndOfDataReached{Fence: t.fence, Task: t.deploy.Task})

@@ -86,6 +86,7 @@ type Task struct {
 	timers    timers
 	calls     calls
 	report    *messages.TaskStateChanged // repeated until acknowledged
+	repeats   int                        // of the report of a closed task
 	ended     bool                       // EndOfDataReached is repeated until acknowledged
 	closed    bool
 	stale     uint64

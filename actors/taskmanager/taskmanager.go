@@ -8,6 +8,7 @@ import (
 	"cutwater/actors/system"
 	"cutwater/messages"
 	"cutwater/protocol"
+	"cutwater/protocol/job"
 )
 
 // Name is the actor's name on every node.
@@ -16,6 +17,12 @@ const Name = "taskmanager"
 // HeartbeatMs is how often a task manager tells the coordinators of its tasks
 // that it is alive and what runs.
 const HeartbeatMs = 1000
+
+// CoordinatorTimeoutMs is how long the coordinator of a task may be silent before
+// the task is cancelled: longer than it takes another one to take the job over. It
+// is counted in heartbeats, so that a machine that slept cancels nothing by waking
+// up.
+const CoordinatorTimeoutMs = 3 * 60_000
 
 // rememberedEnds is how many ended attempts are remembered, to answer repeated
 // or late messages.
@@ -30,7 +37,8 @@ type TaskManager struct {
 	self    *system.Self
 	start   Start
 	running map[string]*messages.Deploy
-	order   []string // names in running, in the order of their start
+	order   []string       // names in running, in the order of their start
+	silent  map[string]int // heartbeats since the coordinator of that address was heard
 	ended   map[string]*messages.TaskStateChanged
 	endings []string // names in ended, oldest first
 	beat    uint64
@@ -38,7 +46,7 @@ type TaskManager struct {
 
 // Spawn starts the node's task manager.
 func Spawn(s *system.System, start Start) error {
-	tm := &TaskManager{start: start, running: map[string]*messages.Deploy{}, ended: map[string]*messages.TaskStateChanged{}}
+	tm := &TaskManager{start: start, running: map[string]*messages.Deploy{}, silent: map[string]int{}, ended: map[string]*messages.TaskStateChanged{}}
 	_, err := s.Spawn(Name, tm, system.NewMailbox(0, nil))
 	return err
 }
@@ -66,11 +74,14 @@ func (tm *TaskManager) Receive(m proto.Message) {
 		tm.cancel(m)
 	case *messages.TaskStateChanged:
 		tm.taskEnded(m)
+	case *messages.Heartbeat:
+		tm.silent[string(job.CoordinatorAddress(m.Node, m.Fence.GetJob()))] = 0
 	case *messages.TimerFired:
 		tm.heartbeat()
 	}
 }
 
+// deploy starts a task, once.
 func (tm *TaskManager) deploy(d *messages.Deploy) {
 	name := TaskName(d.Fence, d.Task)
 	if end, ok := tm.ended[name]; ok {
@@ -81,6 +92,7 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 		return // resent; the task reports its state by itself
 	}
 	tm.running[name] = d
+	tm.silent[d.Coordinator] = 0
 	tm.order = append(tm.order, name)
 	if err := tm.start(tm.self.System, name, d); err != nil {
 		failed := &messages.TaskStateChanged{Fence: d.Fence, Task: d.Task, State: messages.TaskState_TASK_FAILED,
@@ -90,6 +102,7 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 	}
 }
 
+// cancel passes the message on, or answers for an attempt that is not here.
 func (tm *TaskManager) cancel(c *messages.CancelTask) {
 	name := TaskName(c.Fence, c.Task)
 	if _, ok := tm.running[name]; ok {
@@ -104,6 +117,7 @@ func (tm *TaskManager) cancel(c *messages.CancelTask) {
 	tm.self.Send(protocol.Address(c.Coordinator), end)
 }
 
+// taskEnded forgets a task and remembers how it ended.
 func (tm *TaskManager) taskEnded(m *messages.TaskStateChanged) {
 	name := TaskName(m.Fence, m.Task)
 	if _, ok := tm.running[name]; !ok {
@@ -155,5 +169,23 @@ func (tm *TaskManager) heartbeat() {
 	for _, c := range coordinators {
 		tm.self.Send(protocol.Address(c), beats[c])
 	}
+	tm.giveUpSilent(coordinators)
 	tm.armHeartbeat()
+}
+
+// giveUpSilent counts a heartbeat of silence of the coordinators that have tasks
+// here, forgets the others, and cancels the tasks of those that are gone: nobody
+// else would. Their successor, if there is one, deploys tasks of its own.
+func (tm *TaskManager) giveUpSilent(coordinators []string) {
+	silent := make(map[string]int, len(coordinators))
+	for _, c := range coordinators {
+		silent[c] = tm.silent[c] + 1
+	}
+	tm.silent = silent
+	for _, name := range tm.order {
+		d := tm.running[name]
+		if silent[d.Coordinator]*HeartbeatMs > CoordinatorTimeoutMs {
+			tm.self.Send(tm.self.System.Address(name), &messages.CancelTask{Fence: d.Fence, Task: d.Task, Coordinator: d.Coordinator})
+		}
+	}
 }

@@ -32,7 +32,7 @@ func (r rule) covers(imported, importer string) bool {
 // testKits may be imported by any test.
 var testKits = []string{
 	"internal/script", "messages/describe", "storage/vfs/vfstest", "storage/storagetest", "state/statetest",
-	"connector/connectortest", "testkit/...",
+	"actors/system/systemtest", "connector/connectortest", "testkit/...",
 }
 
 // parse reads a policy for the packages of a module.

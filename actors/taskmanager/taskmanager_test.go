@@ -1,0 +1,201 @@
+package taskmanager
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"cutwater/actors/system"
+	"cutwater/actors/system/systemtest"
+	"cutwater/actors/timer"
+	"cutwater/messages"
+)
+
+// Nothing that a test starts outlives it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// task is what a test puts in the place of a task's actor.
+type task struct{ got []proto.Message }
+
+func (k *task) Started(*system.Self)    {}
+func (k *task) Stopped()                {}
+func (k *task) Receive(m proto.Message) { k.got = append(k.got, m) }
+
+// rig is a task manager whose coordinators stand on another node.
+type rig struct {
+	*systemtest.Rig
+	started []string
+	tasks   map[string]*task
+	fail    error // of the next start
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{Rig: systemtest.New("n1"), tasks: map[string]*task{}}
+	if err := timer.Spawn(r.System); err != nil {
+		t.Fatal(err)
+	}
+	err := Spawn(r.System, func(s *system.System, name string, _ *messages.Deploy) error {
+		r.started = append(r.started, name)
+		if r.fail != nil {
+			return r.fail
+		}
+		r.tasks[name] = &task{}
+		_, err := s.Spawn(name, r.tasks[name], system.NewMailbox(0, nil))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Settle()
+	return r
+}
+
+func (r *rig) tell(m proto.Message) { r.Deliver("n1|taskmanager", m) }
+
+func fence(attempt uint32) *messages.Fence {
+	return &messages.Fence{Job: "j", Epoch: 1, Attempt: attempt}
+}
+
+func deploy(attempt uint32, vertex string) *messages.Deploy {
+	return &messages.Deploy{Fence: fence(attempt), Task: &messages.TaskId{Vertex: vertex}, Coordinator: "n2|coordinator/j"}
+}
+
+func ended(attempt uint32, vertex string, s messages.TaskState) *messages.TaskStateChanged {
+	return &messages.TaskStateChanged{Fence: fence(attempt), Task: &messages.TaskId{Vertex: vertex}, State: s}
+}
+
+// Deploy starts a task once; repeated, it changes nothing, and after the end it is
+// answered with the end.
+func TestDeploy(t *testing.T) {
+	r := newRig(t)
+	r.tell(deploy(1, "v"))
+	r.tell(deploy(1, "v"))
+	if len(r.started) != 1 || r.started[0] != "task/j/v/0/1" {
+		t.Fatalf("started %v", r.started)
+	}
+	r.tell(ended(1, "v", messages.TaskState_TASK_FINISHED))
+	if got := systemtest.Take[*messages.TaskStateChanged](r.Rig); len(got) != 0 {
+		t.Fatalf("reported %v: the task itself does that", got)
+	}
+	r.tell(deploy(1, "v"))
+	got := systemtest.Take[*messages.TaskStateChanged](r.Rig)
+	if len(r.started) != 1 || len(got) != 1 || got[0].State != messages.TaskState_TASK_FINISHED {
+		t.Fatalf("started %v, reported %v", r.started, got)
+	}
+	r.tell(deploy(2, "v"))
+	if len(r.started) != 2 {
+		t.Fatalf("the next attempt was not started: %v", r.started)
+	}
+}
+
+// A task that cannot start has failed, and says so again when it is deployed again.
+func TestStartFails(t *testing.T) {
+	r := newRig(t)
+	r.fail = errors.New("no such program")
+	for range 2 {
+		r.tell(deploy(1, "v"))
+		got := systemtest.Take[*messages.TaskStateChanged](r.Rig)
+		if len(got) != 1 || got[0].State != messages.TaskState_TASK_FAILED || got[0].Failure.Message != "no such program" {
+			t.Fatalf("reported %v", got)
+		}
+	}
+	if len(r.started) != 1 {
+		t.Fatalf("started %v", r.started)
+	}
+}
+
+// CancelTask reaches a task that runs; of one that ended it brings the end again.
+func TestCancel(t *testing.T) {
+	r := newRig(t)
+	r.tell(deploy(1, "v"))
+	cancel := &messages.CancelTask{Fence: fence(1), Task: &messages.TaskId{Vertex: "v"}, Coordinator: "n2|coordinator/j"}
+	r.tell(cancel)
+	if k := r.tasks["task/j/v/0/1"]; len(k.got) != 1 || k.got[0] != cancel {
+		t.Fatalf("the task got %v", k.got)
+	}
+	r.tell(ended(1, "v", messages.TaskState_TASK_CANCELED))
+	r.tell(cancel)
+	if got := systemtest.Take[*messages.TaskStateChanged](r.Rig); len(got) != 1 || got[0].State != messages.TaskState_TASK_CANCELED {
+		t.Fatalf("reported %v", got)
+	}
+}
+
+// A CancelTask that overtakes its Deploy wins: the late Deploy starts nothing.
+func TestCancelOvertakesDeploy(t *testing.T) {
+	r := newRig(t)
+	r.tell(&messages.CancelTask{Fence: fence(1), Task: &messages.TaskId{Vertex: "v"}, Coordinator: "n2|coordinator/j"})
+	r.tell(deploy(1, "v"))
+	got := systemtest.Take[*messages.TaskStateChanged](r.Rig)
+	if len(r.started) != 0 || len(got) != 2 || got[1].State != messages.TaskState_TASK_CANCELED {
+		t.Fatalf("started %v, reported %v", r.started, got)
+	}
+}
+
+// Each second every coordinator with tasks here hears which of its newest attempt
+// run; an attempt that is over is not listed with it.
+func TestHeartbeat(t *testing.T) {
+	r := newRig(t)
+	r.Advance(HeartbeatMs)
+	if got := systemtest.Take[*messages.Heartbeat](r.Rig); len(got) != 0 {
+		t.Fatalf("without tasks it said %v", got)
+	}
+	r.tell(deploy(1, "old"))
+	r.tell(deploy(2, "a"))
+	r.tell(deploy(2, "b"))
+	other := deploy(5, "c")
+	other.Fence.Job, other.Coordinator = "k", "n2|coordinator/k"
+	r.tell(other)
+	r.Advance(HeartbeatMs)
+	got := systemtest.Take[*messages.Heartbeat](r.Rig)
+	if len(got) != 2 || got[0].Fence.Attempt != 2 || len(got[0].Tasks) != 2 || got[0].Tasks[0].Vertex != "a" || got[1].Fence.Job != "k" {
+		t.Fatalf("said %v", got)
+	}
+	r.tell(ended(2, "a", messages.TaskState_TASK_FINISHED))
+	r.Advance(HeartbeatMs)
+	if got := systemtest.Take[*messages.Heartbeat](r.Rig); len(got) != 2 || len(got[0].Tasks) != 1 || got[0].Tasks[0].Vertex != "b" {
+		t.Fatalf("after an end it said %v", got)
+	}
+}
+
+// The tasks of a coordinator that is silent for too long are cancelled, those of
+// one that is heard go on.
+func TestSilentCoordinator(t *testing.T) {
+	r := newRig(t)
+	r.tell(deploy(1, "v"))
+	other := deploy(1, "v")
+	other.Fence.Job, other.Coordinator = "k", "n2|coordinator/k"
+	r.tell(other)
+	silent, heard := r.tasks["task/j/v/0/1"], r.tasks["task/k/v/0/1"]
+	for range CoordinatorTimeoutMs / HeartbeatMs {
+		r.tell(&messages.Heartbeat{Node: "n2", Fence: other.Fence})
+		r.Advance(HeartbeatMs)
+	}
+	if len(silent.got) != 0 {
+		t.Fatalf("cancelled too early: %v", silent.got)
+	}
+	r.tell(&messages.Heartbeat{Node: "n2", Fence: other.Fence})
+	r.Advance(HeartbeatMs)
+	if len(silent.got) != 1 || silent.got[0].(*messages.CancelTask).Fence.Attempt != 1 {
+		t.Fatalf("the silent coordinator's task got %v", silent.got)
+	}
+	if len(heard.got) != 0 {
+		t.Fatalf("the other's task got %v", heard.got)
+	}
+}
+
+// The memory of ended tasks is bounded; the oldest are forgotten first.
+func TestMemoryIsBounded(t *testing.T) {
+	r := newRig(t)
+	for attempt := range uint32(rememberedEnds + 1) {
+		r.tell(&messages.CancelTask{Fence: fence(attempt), Task: &messages.TaskId{Vertex: "v"}, Coordinator: "n2|coordinator/j"})
+	}
+	r.tell(deploy(0, "v"))
+	r.tell(deploy(1, "v"))
+	if got := strings.Join(r.started, " "); got != "task/j/v/0/0" {
+		t.Fatalf("started %q, want only the one that was forgotten", got)
+	}
+}
