@@ -103,6 +103,7 @@ type head[T any] struct {
 	// keys and cursor serve keyed operators; keys has one per input, or is nil.
 	keys   []func([]byte, T) []byte
 	cursor *state.Cursor
+	hashes [state.AheadAtOnce]uint64
 
 	value T
 	// view is of the batch whose records up to next have been handled.
@@ -122,6 +123,16 @@ func newHead[T any](c *chain, n *node, cd codec.Codec[T], emit Emit[T], cursor *
 	return h
 }
 
+// ahead announces the keys of the records from i to the next multiple of
+// state.AheadAtOnce.
+func (h *head[T]) ahead(i int) {
+	n := min(state.AheadAtOnce-i%state.AheadAtOnce, h.view.Len()-i)
+	for j := range n {
+		h.hashes[j] = h.view.Hash(i + j)
+	}
+	h.cursor.Ahead(h.hashes[:n])
+}
+
 // Process implements operator.Input.
 func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next int, err error) {
 	defer h.chain.caught(&err)
@@ -137,6 +148,9 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 	i, n := from, h.view.Len()
 	for ; i < n && !y.Now(); i++ {
 		y.Budget--
+		if h.cursor != nil && (i == from || i%state.AheadAtOnce == 0) {
+			h.ahead(i)
+		}
 		ts, hash, fixed := h.view.Record(i)
 		if err := h.codec.Decode(fixed, h.view.Text, &h.value); err != nil {
 			return i, fmt.Errorf("stream: record %d of a batch for operator %q: %w", i, h.node.uid, err)

@@ -15,6 +15,7 @@ import (
 //
 //	Open(*States)                              declares state and side outputs
 //	OnTimer(*Context[K, U], Timer) error       takes timers
+//	OnWatermark(*Context[K, U], int64) error   see WatermarkProcessor
 //	CheckpointComplete(checkpoint uint64) error    see CheckpointListener
 //	CheckpointAborted(checkpoint uint64) error
 //	SnapshotState(checkpoint uint64, s *OperatorState) error    see CheckpointedFunction
@@ -27,6 +28,14 @@ type Processor[K, T, U any] interface {
 // TimerProcessor is the optional method that takes timers.
 type TimerProcessor[K, U any] interface {
 	OnTimer(c *Context[K, U], t Timer) error
+}
+
+// WatermarkProcessor is the optional method of a Transform that is told each new
+// watermark, behind the records that came before it; the last one of a bounded
+// input is the highest int64. What it emits has the watermark as timestamp. A
+// keyed processor sets timers instead.
+type WatermarkProcessor[K, U any] interface {
+	OnWatermark(c *Context[K, U], timestampMs int64) error
 }
 
 // Opener is the optional method that declares state and side outputs. It is
@@ -83,6 +92,9 @@ func process[K, T, U any](s Stream[T], keyed KeyedStream[K, T], n *node, newProc
 		return output[U](t, n, nil)
 	}
 	checkMethods[K, U](t, n, sample)
+	if keyed.key != nil && implements[WatermarkProcessor[K, U]](sample) {
+		t.failf(n, "%T has OnWatermark, which is for a Transform: with a key, set timers", sample)
+	}
 	declared := &States{node: n, declaring: true}
 	if keyed.key != nil {
 		declared.declare(keyed.key)
@@ -103,6 +115,7 @@ func process[K, T, U any](s Stream[T], keyed KeyedStream[K, T], n *node, newProc
 		o := &processOperator[K, T, U]{keyedBase: newKeyedBase(c, n, keyed.key), f: newProcessor()}
 		o.context = Context[K, U]{operator: o, out: out, base: &o.keyedBase, watermark: math.MinInt64}
 		o.timer, _ = o.f.(TimerProcessor[K, U])
+		o.watermarks, _ = o.f.(WatermarkProcessor[K, U])
 		o.listener, _ = o.f.(CheckpointListener)
 		o.function, _ = o.f.(CheckpointedFunction)
 		if keyed.key != nil {
@@ -127,6 +140,7 @@ func checkMethods[K, U any](t *Topology, n *node, f any) {
 	}{
 		{implements[Opener](f), reflect.TypeFor[Opener](), []string{"Open"}},
 		{implements[TimerProcessor[K, U]](f), reflect.TypeFor[TimerProcessor[K, U]](), []string{"OnTimer"}},
+		{implements[WatermarkProcessor[K, U]](f), reflect.TypeFor[WatermarkProcessor[K, U]](), []string{"OnWatermark"}},
 		{implements[CheckpointListener](f), reflect.TypeFor[CheckpointListener](), []string{"CheckpointComplete", "CheckpointAborted"}},
 		{implements[CheckpointedFunction](f), reflect.TypeFor[CheckpointedFunction](), []string{"SnapshotState", "RestoreState"}},
 	} {

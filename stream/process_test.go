@@ -131,6 +131,42 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// teller emits what it is told.
+type teller struct{}
+
+func (teller) Process(c *stream.Context[stream.NoKey, string], v ev) error {
+	c.Emit(v.Key)
+	return nil
+}
+
+func (teller) OnWatermark(c *stream.Context[stream.NoKey, string], ms int64) error {
+	c.Emit(fmt.Sprint(ms, " ", c.TimestampMs() == ms, " ", c.WatermarkMs() == ms))
+	return nil
+}
+
+// A processor without keys can be told watermarks, each behind the records before
+// it.
+func TestTransformSeesWatermarks(t *testing.T) {
+	src := &listSource{splits: [][]ev{{{"a", 1, 1}, {"b", 20, 2}}}}
+	sink := newMemorySink[string]()
+	b := stream.New("marks")
+	stream.To(stream.Transform(stream.From(b, "in", src, stream.EventTime(msOf, 0)), "marks", func() teller { return teller{} }), "out", sink)
+	p, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, p, nil, []string{"in", "marks", "out"})
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.checkpoint(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b", "19 true true"}; !slices.Equal(sink.committed[:3], want) {
+		t.Errorf("got %v, want %v", sink.committed, want)
+	}
+}
+
 // counter keeps operator state.
 type counter struct {
 	n byte
@@ -200,6 +236,10 @@ func (wrongTimer) OnTimer(*stream.Context[string, string]) error { return nil }
 
 func (wrongTimer) CheckpointComplete(uint64) error { return nil }
 
+type keyedWatermark struct{ watchless }
+
+func (keyedWatermark) OnWatermark(*stream.Context[string, string], int64) error { return nil }
+
 type badState struct{ watchless }
 
 func (badState) Open(s *stream.States) {
@@ -219,6 +259,7 @@ func TestBuildReportsEverything(t *testing.T) {
 	keyed := stream.KeyBy(in, keyOf)
 	stream.Window(keyed, "empty-window", stream.Tumbling(0), newSumming)
 	stream.Process(keyed, "wrong-timer", func() wrongTimer { return wrongTimer{} })
+	stream.Process(keyed, "watermark", func() keyedWatermark { return keyedWatermark{} })
 	stream.Process(keyed, "bad-state", func() badState { return badState{} })
 	stream.Process(keyed, "no-processor", func() stream.Processor[string, ev, string] { return nil })
 	stream.Reduce(stream.KeyBy(in, func(v ev) []int { return nil }), "bad-key", func(a, _ ev) ev { return a })
@@ -243,6 +284,7 @@ func TestBuildReportsEverything(t *testing.T) {
 		`has a method CheckpointComplete, but not what CheckpointListener asks for`,
 		`operator "bad-state": its state "counts": codec:`,
 		`operator "bad-state": its state "n": the name is taken`,
+		`operator "watermark": stream_test.keyedWatermark has OnWatermark, which is for a Transform`,
 		`operator "no-processor": its factory returns nil`,
 		`operator "bad-key": its input cannot be keyed: codec:`,
 		`operator "in": it has no side output "loud"`,
@@ -252,7 +294,7 @@ func TestBuildReportsEverything(t *testing.T) {
 			t.Errorf("missing %q in\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "\n") + 1; n != 17 {
+	if n := strings.Count(got, "\n") + 1; n != 18 {
 		t.Errorf("%d errors:\n%s", n, got)
 	}
 }

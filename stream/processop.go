@@ -12,11 +12,12 @@ import (
 // processOperator runs a Processor.
 type processOperator[K, T, U any] struct {
 	keyedBase[K]
-	f        Processor[K, T, U]
-	context  Context[K, U]
-	timer    TimerProcessor[K, U]
-	listener CheckpointListener
-	function CheckpointedFunction
+	f          Processor[K, T, U]
+	context    Context[K, U]
+	timer      TimerProcessor[K, U]
+	watermarks WatermarkProcessor[K, U]
+	listener   CheckpointListener
+	function   CheckpointedFunction
 
 	event, processing *state.Timers
 	// armedMs is when the task will wake the operator next, or the maximum.
@@ -77,7 +78,16 @@ func (o *processOperator[K, T, U]) process(v T, ts int64) {
 func (o *processOperator[K, T, U]) Watermark(timestampMs int64) (done bool, err error) {
 	defer o.chain.caught(&err)
 	o.context.watermark = max(o.context.watermark, timestampMs)
-	return o.fire(o.event, timestampMs, false), o.chain.err
+	if !o.fire(o.event, timestampMs, false) {
+		return false, o.chain.err
+	}
+	if o.watermarks != nil {
+		o.chain.at, o.context.now = o.node, timestampMs
+		if err := o.watermarks.OnWatermark(&o.context, timestampMs); err != nil {
+			o.chain.fail(o.node, err)
+		}
+	}
+	return true, o.chain.err
 }
 
 // fire fires timers and reports whether all that are due were.

@@ -1,8 +1,41 @@
 package topology
 
 import (
+	"bytes"
+	"path/filepath"
+
 	"cutwater/messages"
 )
+
+// settingsSection has the keys of a topology that are the job's settings.
+var settingsSection = func() *Section {
+	s := &Section{Name: "settings", Path: topologySection.Path, Doc: "The settings of a job whose topology is written in Go."}
+	for _, name := range []string{"checkpointing", "state", "restart", "buffer-timeout"} {
+		s.Keys = append(s.Keys, *topologySection.key(name))
+	}
+	return s
+}()
+
+// Settings reads the settings of a job whose topology is written in Go: a text
+// with the keys checkpointing, state, restart and buffer-timeout of a topology,
+// and their defaults; an empty one is all defaults. Path is for messages and for
+// relative paths. The error is an Errors with everything that is wrong.
+func Settings(path string, src []byte, env func(string) (string, bool)) (*messages.JobSettings, error) {
+	if len(bytes.TrimSpace(src)) == 0 {
+		src = []byte("{}")
+	}
+	r := newReporter(path, src)
+	root := treeOf(src, env, r)
+	var settings *messages.JobSettings
+	if root != nil {
+		d := &decoder{reporter: r, dir: filepath.Dir(path)}
+		settings = d.settings(d.block(root, settingsSection))
+	}
+	if errs := r.sorted(Error); len(errs) > 0 {
+		return nil, Errors(errs)
+	}
+	return settings, nil
+}
 
 // settings reads everything of a job but its operators.
 func (d *decoder) settings(top *block) *messages.JobSettings {
