@@ -284,19 +284,19 @@ func (t *Task) recoverPanic() {
 		if !ok {
 			err = fmt.Errorf("%v", r)
 		}
-		t.fail(&operator.UserError{Cause: err, Stack: string(debug.Stack())})
+		t.failWith(err, string(debug.Stack()))
 	}
 }
 
 // fail ends the task with an error.
-func (t *Task) fail(err error) {
-	f := &messages.Failure{Message: err.Error()}
+func (t *Task) fail(err error) { t.failWith(err, "") }
+
+// failWith ends the task with an error; one of user code brings its own stack.
+func (t *Task) failWith(err error, stack string) {
+	f := &messages.Failure{Message: err.Error(), Stack: stack}
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack
-		if err == error(user) && user.Uid != "" {
-			f.Message = user.Cause.Error() // who reports it names the operator
-		}
 	}
 	t.end(messages.TaskState_TASK_FAILED, f)
 }
