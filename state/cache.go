@@ -90,7 +90,7 @@ func (h *cache) load(l *layout, c *chunk) (slots, arena []byte, err error) {
 	if err != nil {
 		return nil, nil, &ScratchError{l.Name, err}
 	}
-	n := (int(c.mask) + 1) * l.stride
+	n := (int(c.mask()) + 1) * l.stride
 	if len(b) != n+c.arenaLen {
 		return nil, nil, &ScratchError{l.Name, fmt.Errorf("page %d has %d bytes, want %d", c.page, len(b), n+c.arenaLen)}
 	}
@@ -154,9 +154,9 @@ func (h *cache) drop(t *Table, p uint64, c *chunk, put []Page) []Page {
 	h.uncount(c)
 	if h.home.sealed() {
 		// A seal may read the chunk; its page is the stub's now.
-		h.home.dropped = append(h.home.dropped, dropped{t, c.slots, 0, t.gen})
+		h.home.dropped = append(h.home.dropped, dropped{t, c, 0, t.gen})
 	} else {
-		t.recycle(c.slots, 0)
+		t.recycle(c, 0)
 	}
 	return put
 }

@@ -13,10 +13,11 @@ import (
 // prefix. Its slots lie in one pointer-free slice:
 //
 //	generation  4 bytes  of the last change; 0: empty; with the top bit: deleted
-//	hash        8 bytes
+//	hash        8 bytes  unless the key says it as quickly
 //	key         KeyWidth bytes, or a reference: offset and length, 4 bytes each
 //	namespace   8 bytes  if the table is namespaced
 //	value       ValueWidth bytes, or a reference: offset, length and capacity
+//	nothing     up to 4 bytes, where that keeps every slot in one cache line
 //
 // References point into the arena, which only grows at its end. So an older
 // version of the chunk, kept by a seal, may share the arena: what it refers to
@@ -26,7 +27,7 @@ type chunk struct {
 	slots []byte // nil: evicted to the page
 	// owner is the generation in which the chunk may be changed in place.
 	owner uint32
-	mask  uint32 // number of slots - 1
+	homes
 	arena []byte
 	// changed is the generation of the last change.
 	changed uint32
@@ -44,16 +45,42 @@ type chunk struct {
 	resident int // bytes that the cache counts
 }
 
+// homes says at which slot an entry belongs: it lies there or, if that is taken,
+// in one of the next. The slots go by the bits of the placement that follow the
+// chunk's prefix, so that the entries lie in the order in which segments want
+// them, but for those that had to give way. In namespaced tables they go by the
+// last bits: those that follow the prefix are the same for all namespaces of a
+// key, which would all want one slot.
+type homes struct {
+	left, right uint8 // the shifts that leave those bits
+}
+
+func (h homes) of(p uint64) uint32 { return uint32(p << (h.left & 63) >> (h.right & 63)) }
+
+// mask is the number of slots - 1.
+func (h homes) mask() uint32 { return uint32(1)<<(-h.right&63) - 1 }
+
+func (l *layout) homes(slots int, depth uint8) homes {
+	h := homes{right: uint8(64 - bits.TrailingZeros(uint(slots)))}
+	h.left = h.right
+	if !l.Namespaced {
+		h.left = depth & 63
+	}
+	return h
+}
+
 const (
 	dead = 1 << 31 // in a slot's generation
 
-	hashAt = 4
-	keyAt  = 12
+	hashAt  = 4 // if the hash is stored
+	key8At  = 4 // of keys whose hash is not
+	keyRoom = 8 // what a hash takes
 
 	keyRef   = 8
 	valueRef = 12
 
-	minSlots = 8
+	minSlots  = 8
+	cacheLine = 64
 	maxSlots = 256
 	// maxChunk bounds the slots of tables with wide entries, in bytes.
 	maxChunk = 64 << 10
@@ -84,7 +111,11 @@ var le = binary.LittleEndian
 // layout is where the parts of a slot are; it never changes.
 type layout struct {
 	Descriptor
-	key8        bool // 8-byte keys without namespaces, worth a loop of their own
+	// key8 says that the keys are of 8 bytes and without namespaces, and the hash
+	// is keygroup.Hash of them: it need not be stored, and a loop of their own is
+	// worth while.
+	key8        bool
+	keyAt       int
 	namespaceAt int
 	valueAt     int
 	stride      int
@@ -92,9 +123,13 @@ type layout struct {
 }
 
 func newLayout(d Descriptor) layout {
-	l := layout{Descriptor: d, key8: d.KeyWidth == 8 && !d.Namespaced, namespaceAt: keyAt + keyRef}
+	l := layout{Descriptor: d, key8: d.KeyWidth == 8 && !d.Namespaced && d.Kind.hashesKeys(), keyAt: hashAt + keyRoom}
+	if l.key8 {
+		l.keyAt = key8At
+	}
+	l.namespaceAt = l.keyAt + keyRef
 	if d.KeyWidth > 0 {
-		l.namespaceAt = keyAt + d.KeyWidth
+		l.namespaceAt = l.keyAt + d.KeyWidth
 	}
 	l.valueAt = l.namespaceAt
 	if d.Namespaced {
@@ -103,6 +138,9 @@ func newLayout(d Descriptor) layout {
 	l.stride = l.valueAt + valueRef
 	if d.ValueWidth > 0 {
 		l.stride = l.valueAt + d.ValueWidth
+	}
+	if whole := 1 << bits.Len(uint(l.stride-1)); whole <= cacheLine && whole-l.stride <= 4 {
+		l.stride = whole
 	}
 	for l.slots = maxSlots; l.slots > minSlots && l.slots*l.stride > maxChunk; {
 		l.slots /= 2
@@ -119,7 +157,14 @@ func (l *layout) place(hash uint64, namespace int64) uint64 {
 }
 
 func (l *layout) placeOf(slot []byte) uint64 {
-	return l.place(le.Uint64(slot[hashAt:]), l.namespaceOf(slot))
+	return l.place(l.hashOf(slot), l.namespaceOf(slot))
+}
+
+func (l *layout) hashOf(slot []byte) uint64 {
+	if l.key8 {
+		return keygroup.Hash(slot[key8At : key8At+8])
+	}
+	return le.Uint64(slot[hashAt:])
 }
 
 func (l *layout) namespaceOf(slot []byte) int64 {
@@ -131,14 +176,15 @@ func (l *layout) namespaceOf(slot []byte) int64 {
 
 func (l *layout) keyOf(slot, arena []byte) []byte {
 	if l.KeyWidth > 0 {
-		return slot[keyAt:l.namespaceAt:l.namespaceAt]
+		return slot[l.keyAt:l.namespaceAt:l.namespaceAt]
 	}
-	return deref(slot[keyAt:], arena)
+	return deref(slot[l.keyAt:], arena)
 }
 
 func (l *layout) valueOf(slot, arena []byte) []byte {
 	if l.ValueWidth > 0 {
-		return slot[l.valueAt:l.stride:l.stride]
+		end := l.valueAt + l.ValueWidth
+		return slot[l.valueAt:end:end]
 	}
 	return deref(slot[l.valueAt:], arena)
 }
@@ -152,12 +198,12 @@ func deref(ref, arena []byte) []byte {
 // There is always an empty slot, so it ends.
 func (l *layout) probe(c *chunk, p, hash uint64, key []byte, namespace int64) int {
 	if l.key8 && len(key) == 8 {
-		return probe8(c.slots, c.mask, l.stride, p, le.Uint64(key))
+		return probe8(c.slots, c.homes, l.stride, p, le.Uint64(key))
 	}
-	slots, mask, stride := c.slots, int(c.mask), l.stride
+	slots, mask, stride := c.slots, c.mask(), l.stride
 	namespace = l.norm(namespace)
-	for i := int(p) & mask; ; i = (i + 1) & mask {
-		at := i * stride
+	for i := c.of(p); ; i = (i + 1) & mask {
+		at := int(i) * stride
 		s := slots[at : at+stride]
 		if le.Uint32(s) == 0 {
 			return -1
@@ -168,15 +214,15 @@ func (l *layout) probe(c *chunk, p, hash uint64, key []byte, namespace int64) in
 	}
 }
 
-// probe8 is probe for 8-byte keys without namespaces.
-func probe8(slots []byte, mask uint32, stride int, p, key uint64) int {
-	for i := uint32(p) & mask; ; i = (i + 1) & mask {
+// probe8 is probe for the tables that layout.key8 speaks of.
+func probe8(slots []byte, h homes, stride int, p, key uint64) int {
+	for i := h.of(p); ; i = (i + 1) & h.mask() {
 		at := int(i) * stride
-		s := slots[at:][:keyAt+8]
+		s := slots[at:][:key8At+8]
 		if le.Uint32(s) == 0 {
 			return -1
 		}
-		if le.Uint64(s[keyAt:]) == key {
+		if le.Uint64(s[key8At:]) == key {
 			return at
 		}
 	}
@@ -193,7 +239,7 @@ func (l *layout) norm(namespace int64) int64 {
 // vacant returns the offset of the slot where a new entry goes, and whether it
 // was never used since the chunk was built.
 func (l *layout) vacant(c *chunk, p uint64, floor uint32) (at int, empty bool) {
-	for i := uint32(p) & c.mask; ; i = (i + 1) & c.mask {
+	for i := c.of(p); ; i = (i + 1) & c.mask() {
 		at := int(i) * l.stride
 		gen := le.Uint32(c.slots[at:])
 		if gen == 0 || droppable(gen, floor) {
@@ -231,7 +277,7 @@ func (l *layout) move(to *chunk, p uint64, slot, arena []byte) {
 		to.live++
 	}
 	if l.KeyWidth == 0 {
-		to.refer(s[keyAt:], l.keyOf(slot, arena))
+		to.refer(s[l.keyAt:], l.keyOf(slot, arena))
 	}
 	if l.ValueWidth > 0 {
 		return

@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // A table's directory is a radix tree of extendible-hashing directories. A node
 // covers all placements with one prefix and is indexed by the bits after it, up
 // to maxBits of them; several indexes lead to one chunk while the chunk's own
@@ -15,19 +17,19 @@ type node struct {
 	gen uint32
 	// skip is the length of the prefix, bits the number of bits indexed by.
 	skip, bits uint8
-	// kids and subs have 1<<bits elements; where kids has no chunk, subs has a
-	// node. Subs is nil while there are none at all.
-	kids []kid
+	// kids, ways and subs have 1<<bits elements; where kids has no chunk, subs has
+	// a node. Subs is nil while there are none at all.
+	kids []*chunk
+	ways []way
 	subs []*node
 }
 
-// kid leads to a chunk. It repeats what a look-up needs, which saves the look-up
-// a cache miss.
-type kid struct {
-	slots []byte
+// way repeats what a look-up needs of a chunk, which saves it a cache miss; two
+// of them fill a cache line.
+type way struct {
+	slots []byte // nil: no chunk, or an evicted one
 	owner uint32
-	mask  uint32
-	chunk *chunk
+	homes
 }
 
 // maxBits keeps the copy of a node below a tenth of a millisecond and still leads
@@ -35,7 +37,7 @@ type kid struct {
 const maxBits = 13
 
 func newNode(gen uint32, skip uint8, c *chunk) *node {
-	n := &node{gen: gen, skip: skip, bits: 1, kids: make([]kid, 2)}
+	n := &node{gen: gen, skip: skip, bits: 1, kids: make([]*chunk, 2), ways: make([]way, 2)}
 	n.put(0, c)
 	if c.depth > skip {
 		n.put(1, c)
@@ -46,14 +48,22 @@ func newNode(gen uint32, skip uint8, c *chunk) *node {
 func (n *node) index(p uint64) uint64 { return p << (n.skip & 63) >> (-n.bits & 63) }
 
 // find returns the chunk of a placement.
-func (n *node) find(p uint64) *chunk { return n.look(p).chunk }
-
-// look returns the way to the chunk of a placement.
-func (n *node) look(p uint64) *kid {
+func (n *node) find(p uint64) *chunk {
 	for {
 		i := n.index(p)
-		if k := &n.kids[i]; k.chunk != nil {
-			return k
+		if c := n.kids[i]; c != nil {
+			return c
+		}
+		n = n.subs[i]
+	}
+}
+
+// look returns the way to the chunk of a placement. No chunk may be evicted.
+func (n *node) look(p uint64) *way {
+	for {
+		i := n.index(p)
+		if w := &n.ways[i]; w.slots != nil {
+			return w
 		}
 		n = n.subs[i]
 	}
@@ -64,27 +74,28 @@ func (n *node) put(i uint64, c *chunk) {
 	span := uint64(1) << (n.skip + n.bits - c.depth)
 	first := i &^ (span - 1)
 	for j := range span {
-		n.kids[first+j] = kid{c.slots, c.owner, c.mask, c}
+		n.kids[first+j], n.ways[first+j] = c, way{c.slots, c.owner, c.homes}
 	}
 }
 
 func (n *node) copy(gen uint32) *node {
 	c := *n
 	c.gen = gen
-	c.kids = append([]kid(nil), n.kids...)
+	c.kids, c.ways = slices.Clone(n.kids), slices.Clone(n.ways)
 	if n.subs != nil {
-		c.subs = append([]*node(nil), n.subs...)
+		c.subs = slices.Clone(n.subs)
 	}
 	return &c
 }
 
 // double lets the node index by one more bit.
 func (n *node) double() {
-	kids := make([]kid, 2*len(n.kids))
+	kids, ways := make([]*chunk, 2*len(n.kids)), make([]way, 2*len(n.ways))
 	for i, c := range n.kids {
 		kids[2*i], kids[2*i+1] = c, c
+		ways[2*i], ways[2*i+1] = n.ways[i], n.ways[i]
 	}
-	n.kids, n.bits = kids, n.bits+1
+	n.kids, n.ways, n.bits = kids, ways, n.bits+1
 	// A node with subs never doubles: it has had maxBits since the first.
 }
 
@@ -94,7 +105,7 @@ func (t *Table) leaf(p uint64) (*node, uint64) {
 	n := t.ownNode(&t.root)
 	for {
 		i := n.index(p)
-		if n.kids[i].chunk != nil {
+		if n.kids[i] != nil {
 			return n, i
 		}
 		n = t.ownNode(&n.subs[i])
@@ -123,7 +134,7 @@ func (t *Table) replace(p uint64, c *chunk) {
 // p. The caller has filled them; their depth is one more.
 func (t *Table) split(p uint64, low, high *chunk) {
 	n, i := t.leaf(p)
-	old := n.kids[i].chunk
+	old := n.kids[i]
 	if old.depth == n.skip+n.bits {
 		if n.bits < maxBits && n.skip+n.bits < 64 && n.subs == nil {
 			n.double()
@@ -132,7 +143,7 @@ func (t *Table) split(p uint64, low, high *chunk) {
 			if n.subs == nil {
 				n.subs = make([]*node, len(n.kids))
 			}
-			n.kids[i], n.subs[i] = kid{}, sub
+			n.kids[i], n.ways[i], n.subs[i] = nil, way{}, sub
 			n = sub
 		}
 	}

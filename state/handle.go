@@ -61,7 +61,9 @@ func newSlot[V any](s Scope, name string, kind Kind, c codec.Codec[V]) (slot[V],
 		d.ValueWidth = c.Width()
 	}
 	var err error
-	h.table, err = s.Backend.Table(d)
+	if h.table, err = s.Backend.Table(d); err == nil && !s.Namespaced {
+		s.Cursor.tables = append(s.Cursor.tables, h.table)
+	}
 	return h, err
 }
 

@@ -69,7 +69,7 @@ func (s *scan) write(ctx context.Context, out *segment.Writer, state, group int)
 			}
 		}
 		slot := s.slots[s.order[0].at:][:l.stride]
-		hash := le.Uint64(slot[hashAt:])
+		hash := l.hashOf(slot)
 		of := keygroup.Of(hash, s.view.home.groups.MaxParallelism)
 		if of > group {
 			return nil

@@ -73,6 +73,12 @@ func (d *Descriptor) String() string {
 	return s + "] " + d.Schema
 }
 
+// hashesKeys says that entries of tables of this kind lie by the hash of their
+// whole key.
+func (k Kind) hashesKeys() bool {
+	return k == ValueKind || k == ListKind || k == ReducingKind || k == AggregatingKind
+}
+
 // String is the kind in words.
 func (k Kind) String() string {
 	names := [...]string{"kind 0", "value", "list", "map", "reducing", "aggregating", "timer", "internal"}
@@ -175,4 +181,18 @@ type Cursor struct {
 	// Namespace is the current window or the like, for handles whose scope is
 	// namespaced.
 	Namespace int64
+	// tables are those that Ahead is about.
+	tables []*Table
+}
+
+// AheadAtOnce is how many keys at a time Ahead serves best.
+const AheadAtOnce = 64
+
+// Ahead says by their hashes which keys come next, so that their entries come
+// from memory all at once and not each when it is needed: with many keys most of
+// a look-up is waiting. It changes nothing and may be left out.
+func (c *Cursor) Ahead(hashes []uint64) {
+	for _, t := range c.tables {
+		t.touch(hashes)
+	}
 }

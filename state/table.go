@@ -3,6 +3,8 @@ package state
 import (
 	"bytes"
 	"fmt"
+
+	"cutwater/protocol/keygroup"
 )
 
 // Table maps (key, namespace) to a value. Entries lie flat in chunks of up to
@@ -10,8 +12,8 @@ import (
 // order. Slices that it returns are views, valid until the next call on the
 // backend; nothing but what Update returned may be written.
 //
-// The hash must be keygroup.Hash of the key, or of the part of it that decides
-// the key group. A key that is not KeyWidth bytes long in a table of fixed-width
+// The hash must be keygroup.Hash of the key; in namespaced, map and internal
+// tables, of the part of it that decides the key group. A key that is not KeyWidth bytes long in a table of fixed-width
 // keys, or Update on a table of variable-width values, is a mistake in the
 // calling code: it panics.
 type Table struct {
@@ -28,10 +30,12 @@ type Table struct {
 	// quick says that Update may try the shortest way first: 8-byte keys, values
 	// in place, all in memory.
 	quick bool
+	// touched keeps the loads of touch from being optimised away.
+	touched byte
 	// restored says that Load made the table; declared that Tables.Table did.
 	restored, declared bool
 	// spare holds the slots of dropped chunks, by log2 of their number.
-	spare [9][][]byte
+	spare [9][]*chunk
 }
 
 // maxSpare bounds how many spare chunks of one size a table keeps.
@@ -64,12 +68,12 @@ func (t *Table) Get(hash uint64, key []byte, namespace int64) (value []byte, ok 
 func (t *Table) Update(hash uint64, key []byte, namespace int64) (value []byte, existed bool) {
 	if t.quick && len(key) == 8 {
 		k := t.root.look(hash)
-		at := probe8(k.slots, k.mask, t.stride, hash, le.Uint64(key))
+		at := probe8(k.slots, k.homes, t.stride, hash, le.Uint64(key))
 		if at >= 0 && k.owner == t.gen {
 			s := k.slots[at:][:t.stride]
 			if le.Uint32(s)&dead == 0 {
 				le.PutUint32(s, t.gen)
-				return s[t.valueAt:t.stride:t.stride], true
+				return t.inPlace(s), true
 			}
 		}
 	}
@@ -80,7 +84,7 @@ func (t *Table) Update(hash uint64, key []byte, namespace int64) (value []byte, 
 		t.mustFix()
 		c, at = t.insert(p, hash, key, namespace, at)
 		s := c.slots[at : at+t.stride]
-		value = s[t.valueAt:t.stride:t.stride]
+		value = t.inPlace(s)
 		clear(value)
 		return value, false
 	}
@@ -89,7 +93,32 @@ func (t *Table) Update(hash uint64, key []byte, namespace int64) (value []byte, 
 	}
 	s := c.slots[at : at+t.stride]
 	le.PutUint32(s, t.gen)
-	return s[t.valueAt:t.stride:t.stride], true
+	return t.inPlace(s), true
+}
+
+// inPlace is the value of a fixed-width entry.
+func (t *Table) inPlace(slot []byte) []byte {
+	end := t.valueAt + t.ValueWidth
+	return slot[t.valueAt:end:end]
+}
+
+// touch reads the home slots of keys without waiting for one before the next:
+// first all addresses, from a directory that the processor's cache holds, then
+// all slots. (In one loop the processor would look no more than two keys ahead.)
+func (t *Table) touch(hashes []uint64) {
+	var homes [AheadAtOnce]*byte
+	n := 0
+	for _, hash := range hashes[:min(len(hashes), AheadAtOnce)] {
+		if w := &t.root.ways[t.root.index(hash)]; w.slots != nil {
+			homes[n] = &w.slots[int(w.of(hash))*t.stride]
+			n++
+		}
+	}
+	any := byte(0)
+	for _, slot := range homes[:n] {
+		any |= *slot
+	}
+	t.touched = any
 }
 
 func (t *Table) mustFix() {
@@ -178,7 +207,7 @@ func (t *Table) Delete(hash uint64, key []byte, namespace int64) bool {
 	t.count--
 	c.live--
 	if t.KeyWidth == 0 {
-		t.varying -= int(le.Uint32(s[keyAt+4:]))
+		t.varying -= int(le.Uint32(s[t.keyAt+4:]))
 	}
 	if t.ValueWidth == 0 {
 		ref := s[t.valueAt:]
@@ -209,7 +238,7 @@ func (t *Table) Each(f func(hash uint64, key []byte, namespace int64, value []by
 			if gen := le.Uint32(s); gen == 0 || gen&dead != 0 {
 				continue
 			}
-			if !f(le.Uint64(s[hashAt:]), t.keyOf(s, arena), t.namespaceOf(s), t.valueOf(s, arena)) {
+			if !f(t.hashOf(s), t.keyOf(s, arena), t.namespaceOf(s), t.valueOf(s, arena)) {
 				return
 			}
 		}
@@ -256,12 +285,15 @@ func (t *Table) insert(p, hash uint64, key []byte, namespace int64, tombstone in
 	if t.KeyWidth > 0 && len(key) != t.KeyWidth {
 		panic(fmt.Sprintf("state %s: a key of %d bytes, declared as %d", t.Name, len(key), t.KeyWidth))
 	}
+	if t.key8 && hash != keygroup.Hash(key) {
+		panic(fmt.Sprintf("state %s: the hash is not that of the key", t.Name))
+	}
 	c := t.root.find(p)
 	at := tombstone
 	if at < 0 {
 		var empty bool
 		at, empty = t.vacant(c, p, t.floor)
-		for empty && 4*(c.used+1) > 3*(c.mask+1) {
+		for empty && 4*(c.used+1) > 3*(c.mask()+1) {
 			t.rebuild(p, false)
 			c = t.root.find(p)
 			at, empty = t.vacant(c, p, t.floor)
@@ -278,17 +310,19 @@ func (t *Table) insert(p, hash uint64, key []byte, namespace int64, tombstone in
 	t.count++
 	if t.KeyWidth == 0 {
 		if tombstone < 0 {
-			c.garbage += int(le.Uint32(s[keyAt+4:])) // of a tombstone that gives way
-			c.refer(s[keyAt:], key)
+			c.garbage += int(le.Uint32(s[t.keyAt+4:])) // of a tombstone that gives way
+			c.refer(s[t.keyAt:], key)
 		}
 		t.varying += len(key)
 	} else {
-		copy(s[keyAt:], key)
+		copy(s[t.keyAt:], key)
 	}
 	if t.Namespaced {
 		le.PutUint64(s[t.namespaceAt:], uint64(namespace))
 	}
-	le.PutUint64(s[hashAt:], hash)
+	if !t.key8 {
+		le.PutUint64(s[hashAt:], hash)
+	}
 	le.PutUint32(s, t.gen)
 	t.grown(c)
 	return c, at
@@ -305,12 +339,13 @@ func (t *Table) own(p uint64, c *chunk) *chunk {
 		n.put(i, c)
 		return c
 	}
-	d := *c
-	d.slots = append(t.reuse(len(c.slots)/t.stride), c.slots...)
-	d.owner, d.changed, d.page, d.frozen = t.gen, t.gen, 0, len(c.arena)
-	n.put(i, &d)
+	d := t.reuse(len(c.slots) / t.stride)
+	slots := append(d.slots[:0], c.slots...)
+	*d = *c
+	d.slots, d.owner, d.changed, d.page, d.frozen = slots, t.gen, t.gen, 0, len(c.arena)
+	n.put(i, d)
 	t.drop(c)
-	return &d
+	return d
 }
 
 // rebuild makes room in the chunk of placement p: without the tombstones and
@@ -344,7 +379,7 @@ func (t *Table) rebuild(p uint64, apart bool) {
 
 // grownSlots bounds the halves of a split: all entries may land in one of them,
 // which is then as full as before and is split again.
-func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask)+1) }
+func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask())+1) }
 
 func (t *Table) moveAll(from, low, high *chunk) {
 	for at := 0; at < len(from.slots); at += t.stride {
@@ -375,7 +410,7 @@ func (t *Table) bury(c *chunk, at int) {
 	}
 	for droppable(le.Uint32(c.slots[at:]), t.floor) {
 		if t.KeyWidth == 0 {
-			c.garbage += int(le.Uint32(c.slots[at+keyAt+4:]))
+			c.garbage += int(le.Uint32(c.slots[at+t.keyAt+4:]))
 		}
 		clear(c.slots[at : at+t.stride])
 		c.used--
@@ -384,13 +419,13 @@ func (t *Table) bury(c *chunk, at int) {
 }
 
 func (t *Table) newChunk(slots int, depth uint8) *chunk {
-	c := &chunk{owner: t.gen, changed: t.gen, mask: uint32(slots - 1), depth: depth, recent: true}
-	size := slots * t.stride
-	if c.slots = t.reuse(slots); cap(c.slots) >= size {
-		c.slots = c.slots[:size]
-		clear(c.slots)
+	c := t.reuse(slots)
+	b := c.slots
+	*c = chunk{owner: t.gen, changed: t.gen, homes: t.homes(slots, depth), depth: depth, recent: true}
+	if c.slots = b; b == nil {
+		c.slots = make([]byte, slots*t.stride)
 	} else {
-		c.slots = make([]byte, size)
+		clear(b)
 	}
 	t.grown(c)
 	return c
@@ -409,34 +444,35 @@ func (t *Table) drop(c *chunk) {
 		t.home.cache.uncount(c)
 	}
 	if !t.home.sealed() {
-		t.recycle(c.slots, c.page)
+		t.recycle(c, c.page)
 		return
 	}
-	t.home.dropped = append(t.home.dropped, dropped{t, c.slots, c.page, t.gen})
+	t.home.dropped = append(t.home.dropped, dropped{t, c, c.page, t.gen})
 }
 
-func (t *Table) recycle(slots []byte, page uint64) {
+func (t *Table) recycle(c *chunk, page uint64) {
 	t.home.freePage(page)
-	if class := sizeClass(len(slots) / t.stride); class >= 0 && len(t.spare[class]) < maxSpare {
-		t.spare[class] = append(t.spare[class], slots)
+	if class := sizeClass(len(c.slots) / t.stride); class >= 0 && len(t.spare[class]) < maxSpare {
+		t.spare[class] = append(t.spare[class], c)
 	}
 }
 
-// reuse returns an empty slice with room for so many slots if there is one.
-func (t *Table) reuse(slots int) []byte {
+// reuse returns a chunk for so many slots: a dropped one, of which only the slots
+// are of use, or an empty one.
+func (t *Table) reuse(slots int) *chunk {
 	class := sizeClass(slots)
 	if class < 0 {
-		return nil
+		return new(chunk)
 	}
 	t.home.reap()
 	list := t.spare[class]
 	if len(list) == 0 {
-		return nil
+		return new(chunk)
 	}
-	b := list[len(list)-1]
+	c := list[len(list)-1]
 	list[len(list)-1] = nil
 	t.spare[class] = list[:len(list)-1]
-	return b[:0]
+	return c
 }
 
 // sizeClass is log2 of the number of slots, or -1 if it is not worth keeping.

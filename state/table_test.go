@@ -102,7 +102,7 @@ func TestTurnover(t *testing.T) {
 	slots := 0
 	for p, first := uint64(0), true; first || p != 0; first = false {
 		c := table.root.find(p)
-		slots += int(c.mask) + 1
+		slots += int(c.mask()) + 1
 		p = c.after(p)
 	}
 	if table.Len() != live || slots > 8*live {
@@ -152,14 +152,14 @@ func BenchmarkUpdate(b *testing.B) {
 		key := make([]byte, 8)
 		for i := range uint64(benchKeys) {
 			binary.LittleEndian.PutUint64(key, i)
-			table.Update(mix(i), key, 0)
+			table.Update(keygroup.Hash(key), key, 0)
 		}
 		b.ReportAllocs()
 		b.ResetTimer()
 		for i := range uint64(b.N) {
 			k := mix(i) % benchKeys
 			binary.LittleEndian.PutUint64(key, k)
-			v, _ := table.Update(mix(k), key, 0)
+			v, _ := table.Update(keygroup.Hash(key), key, 0)
 			binary.LittleEndian.PutUint64(v, binary.LittleEndian.Uint64(v)+1)
 		}
 	})

@@ -60,7 +60,7 @@ func (l *lineage) chain() []*messages.Segment {
 
 type dropped struct {
 	table *Table
-	slots []byte
+	chunk *chunk
 	page  uint64
 	// gen is when it was dropped: only seals of earlier generations see it.
 	gen uint32
@@ -299,7 +299,7 @@ func (b *Tables) reap() {
 	n := 0
 	for ; n < len(b.dropped) && b.dropped[n].gen <= oldest && n < reapAtOnce; n++ {
 		d := &b.dropped[n]
-		d.table.recycle(d.slots, d.page)
+		d.table.recycle(d.chunk, d.page)
 		*d = dropped{}
 	}
 	b.dropped = b.dropped[n:]
@@ -338,7 +338,7 @@ func (b *Tables) read(l *layout, c *chunk) (slots, arena []byte, err error) {
 
 // fullBytes estimates what a base of the table takes.
 func (t *Table) fullBytes() uint64 {
-	entry := hashAt + t.KeyWidth + t.ValueWidth + 8 // operation, hash, key, value
+	entry := 1 + 8 + t.KeyWidth + t.ValueWidth // operation, hash, key, value
 	if t.Namespaced {
 		entry += 8
 	}

@@ -121,5 +121,10 @@ func (v *View) Record(i int) (timestampMs int64, hash uint64, fixed []byte) {
 	return timestampMs, hash, f
 }
 
+// Hash returns the key's hash of record i of a keyed edge.
+func (v *View) Hash(i int) uint64 {
+	return binary.LittleEndian.Uint64(v.fixed[i*v.width+timestampWidth:])
+}
+
 // Bytes views a string's bytes without copying; they must not be written.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
