@@ -26,6 +26,11 @@ lint: ## Check formatting, go vet and staticcheck
 bench: ## Run the benchmarks, each for a second
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: mutate
+mutate: ## Negate each guard of the machines and see a test fail (minutes)
+	go -C tools build -o ../bin/mutate ./mutate
+	bin/mutate
+
 .PHONY: verify
 verify: ## Run everything that must hold before a merge
 	.ci/run
