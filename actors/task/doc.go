@@ -14,8 +14,8 @@
 //     EndOfPartition; control messages ChannelRequest, Credit, TriggerCheckpoint,
 //     NotifyCheckpointComplete, NotifyCheckpointAborted, SplitAssignment,
 //     EndOfDataAck, CancelTask, TimerFired, WorkDone.
-//   - Closed: the end was reported and is repeated until TaskStateAck comes; all
-//     else is dropped.
+//   - Finished, Closed: the end was reported and is repeated until TaskStateAck
+//     comes; all else is dropped.
 //
 // # One thing at a time
 //

@@ -18,6 +18,7 @@ type Problem struct {
 	Text string
 }
 
+// String is the problem as one line, with the uid and the place in front.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Declared != "" {
