@@ -56,7 +56,8 @@ type SplitReader[T any] interface {
 type MalformedError struct {
 	// Where is the file or partition.
 	Where string
-	// Offset is the byte at which the record starts; Line its line, from 1, or 0.
+	// Offset is the byte at which the record starts, or -1; Line its line, from 1,
+	// or 0: negative and 0 are not known.
 	Offset int64
 	Line   int64
 	// Problem is half a sentence: `field "delay": "abc" is not an int`.
@@ -67,7 +68,10 @@ type MalformedError struct {
 
 // Error says where and why.
 func (e *MalformedError) Error() string {
-	if e.Line > 0 {
+	switch {
+	case e.Offset < 0:
+		return fmt.Sprintf("%s: %s", e.Where, e.Problem)
+	case e.Line > 0:
 		return fmt.Sprintf("%s:%d (byte %d): %s", e.Where, e.Line, e.Offset, e.Problem)
 	}
 	return fmt.Sprintf("%s at byte %d: %s", e.Where, e.Offset, e.Problem)

@@ -228,7 +228,7 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 		ts := int64(NoTimestamp)
 		if o.config.eventTime != nil {
 			if ts = o.config.eventTime(o.value); ts == NoTimestamp {
-				m := &MalformedError{Where: s.split.Id, Problem: "the record has no event time"}
+				m := &MalformedError{Where: s.split.Id, Offset: -1, Problem: fmt.Sprintf("record %d has no event time", s.split.RecordsRead)}
 				if err := o.unreadable(s, m); err != nil {
 					return operator.SourceMore, err
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutwater/messages"
+	"cutwater/protocol/job"
 	"cutwater/stream"
 	"cutwater/topology"
 )
@@ -52,7 +53,10 @@ func lint(cmd *cobra.Command, name string, output format) error {
 	}
 	t, findings := topology.Lint(path, src, connectors(), os.LookupEnv)
 	if t != nil {
-		_, _, err := topology.Build(t, connectors())
+		program, _, err := topology.Build(t, connectors())
+		if err == nil {
+			_, err = job.Plan(program.Graph())
+		}
 		findings = append(findingsOf(path, err), findings...)
 	}
 	broken := 0
@@ -133,10 +137,16 @@ func load(name string, parallelism int, warn func(string)) (*loaded, error) {
 		warn(w.String())
 	}
 	if parallelism > 0 {
+		if most := t.MaxParallelism; most > 0 && parallelism > most {
+			return nil, coded(exitRejected, fmt.Errorf("--parallelism %d is above max-parallelism %d of %s; lower it, or raise max-parallelism", parallelism, most, name))
+		}
 		t.Parallelism = parallelism
 	}
 	l := &loaded{path: path, topology: t}
 	if l.program, l.settings, err = topology.Build(t, connectors()); err != nil {
+		return nil, rejected(name, err)
+	}
+	if _, err := job.Plan(l.program.Graph()); err != nil {
 		return nil, rejected(name, err)
 	}
 	return l, nil

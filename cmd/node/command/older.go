@@ -14,7 +14,7 @@ import (
 // olderFiles counts the files that earlier incarnations of the job left in the
 // output folders, and says so in the first run of a new one: its result is not a
 // continuation of theirs, and nothing that was committed is ever deleted.
-func olderFiles(fsys vfs.FS, t *topology.Topology, job string, incarnation uint64, isNew bool, warn io.Writer) (int, error) {
+func olderFiles(fsys vfs.FS, t *topology.Topology, job string, incarnation uint64, isNew bool, warn io.Writer) int {
 	sum := 0
 	for _, op := range t.Operators {
 		if op.Kind != topology.Sink || op.Connector.Name != filesink.Spec().Name {
@@ -22,7 +22,7 @@ func olderFiles(fsys vfs.FS, t *topology.Topology, job string, incarnation uint6
 		}
 		older, err := filesink.FindOlder(fsys, op.Connector.Values.Strings["path"], job, incarnation)
 		if err != nil {
-			return 0, err
+			continue // the sink will fail with what is wrong with its folder
 		}
 		sum += older.Files
 		if older.Files > 0 && isNew {
@@ -30,7 +30,7 @@ func olderFiles(fsys vfs.FS, t *topology.Topology, job string, incarnation uint6
 				count(older.Files, "file"), older.Dir, incarnation, shellWords(older.Patterns))
 		}
 	}
-	return sum, nil
+	return sum
 }
 
 // shellWords are patterns as a shell reads them: everything in them that is not

@@ -15,6 +15,7 @@ import (
 	"cutwater/node"
 	"cutwater/protocol"
 	"cutwater/protocol/job"
+	"cutwater/protocol/keygroup"
 	"cutwater/protocol/restore"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
@@ -72,8 +73,8 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		return coded(exitUsage, errors.New("--fresh and --restore exclude each other: one starts empty, the other from a checkpoint"))
 	case cmd.Flags().Changed("restore") && f.restore == "":
 		return coded(exitUsage, errors.New("--restore needs the folder of a checkpoint or savepoint"))
-	case cmd.Flags().Changed("parallelism") && f.parallelism < 1:
-		return coded(exitUsage, fmt.Errorf("--parallelism %d is not at least 1", f.parallelism))
+	case cmd.Flags().Changed("parallelism") && (f.parallelism < 1 || f.parallelism > keygroup.MaxParallelismLimit):
+		return coded(exitUsage, fmt.Errorf("--parallelism %d is not from 1 to %d", f.parallelism, keygroup.MaxParallelismLimit))
 	}
 	l, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
 	if err != nil {
@@ -150,10 +151,7 @@ func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p
 	if err != nil {
 		return err
 	}
-	older, err := olderFiles(vfs.OS(), l.topology, record.Job, record.Incarnation, isNew, cmd.ErrOrStderr())
-	if err != nil {
-		return coded(exitError, err)
-	}
+	older := olderFiles(vfs.OS(), l.topology, record.Job, record.Incarnation, isNew, cmd.ErrOrStderr())
 	finish := func(status messages.JobStatus, failure error) error {
 		s := p.summary(record, status, failure)
 		s.OlderFiles = older
