@@ -43,7 +43,9 @@ type WorkDone struct {
 	//	*WorkDone_CoordinatorSnapshot
 	//	*WorkDone_JobRecord
 	//	*WorkDone_HookSnapshot
-	Result        isWorkDone_Result `protobuf_oneof:"result"`
+	Result isWorkDone_Result `protobuf_oneof:"result"`
+	// It failed for a reason that may pass by itself: a later try can succeed.
+	Transient     bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +176,13 @@ func (x *WorkDone) GetHookSnapshot() *MasterHookSnapshot {
 		}
 	}
 	return nil
+}
+
+func (x *WorkDone) GetTransient() bool {
+	if x != nil {
+		return x.Transient
+	}
+	return false
 }
 
 type isWorkDone_Result interface {
@@ -1326,7 +1335,7 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"work.proto\x12\bcutwater\x1a\x0emetadata.proto\x1a\vstate.proto\x1a\n" +
-	"task.proto\"\xd5\x04\n" +
+	"task.proto\"\xf3\x04\n" +
 	"\bWorkDone\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\x04R\x02op\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
@@ -1340,7 +1349,8 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"job_record\x18\n" +
 	" \x01(\v2\x13.cutwater.JobRecordH\x00R\tjobRecord\x12C\n" +
-	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshotB\b\n" +
+	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshot\x12\x1c\n" +
+	"\ttransient\x18\f \x01(\bR\ttransientB\b\n" +
 	"\x06result\">\n" +
 	"\aPropose\x123\n" +
 	"\acommand\x18\x01 \x01(\v2\x19.cutwater.MetadataCommandR\acommand\"\x1b\n" +

@@ -166,7 +166,7 @@ func (c *Coordinator) answer(done *messages.WorkDone, err error) {
 	done.Attempt = c.line.life
 	if err != nil {
 		done.Result = nil
-		done.Failure, done.Io = err.Error(), ioFailure(err)
+		done.Failure, done.Io, done.Transient = err.Error(), ioFailure(err), transient(err)
 	}
 	c.self.System.Deliver(c.self.Address, done)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
@@ -89,12 +90,14 @@ func (w *worker) run(ctx context.Context, task proto.Message, done *messages.Wor
 // is deployed.
 func (w *worker) load(ctx context.Context, t *messages.LoadCheckpoint) (*messages.CheckpointLoaded, error) {
 	loaded := &messages.CheckpointLoaded{Record: t.Record}
-	var err error
-	if t.Path != "" {
-		loaded.Metadata, err = w.store.LoadPath(ctx, t.Path)
-	} else {
-		loaded.Metadata, err = w.store.Load(ctx, t.Record)
-	}
+	err := again(func() (err error) {
+		if t.Path != "" {
+			loaded.Metadata, err = w.store.LoadPath(ctx, t.Path)
+		} else {
+			loaded.Metadata, err = w.store.Load(ctx, t.Record)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,7 @@ func (w *worker) load(ctx context.Context, t *messages.LoadCheckpoint) (*message
 // verify checks the files of one subtask's state and returns its lists, if any.
 func (w *worker) verify(ctx context.Context, s *messages.OperatorSubtaskState) (*messages.OperatorLists, error) {
 	for _, segment := range s.GetKeyed().GetSegments() {
-		if err := w.store.Verify(ctx, segment.Handle); err != nil {
+		if err := again(func() error { return w.store.Verify(ctx, segment.Handle) }); err != nil {
 			return nil, err
 		}
 	}
@@ -140,13 +143,28 @@ func (w *worker) verify(ctx context.Context, s *messages.OperatorSubtaskState) (
 	return lists, nil
 }
 
-func (w *worker) read(ctx context.Context, h *messages.StateHandle) ([]byte, error) {
-	r, err := w.store.Open(ctx, h)
-	if err != nil {
-		return nil, err
+func (w *worker) read(ctx context.Context, h *messages.StateHandle) (content []byte, err error) {
+	err = again(func() error {
+		r, err := w.store.Open(ctx, h)
+		if err != nil {
+			return err
+		}
+		content, err = io.ReadAll(r)
+		return errors.Join(err, r.Close())
+	})
+	return content, err
+}
+
+// again repeats a reading that found damage: it may have happened on the way, and
+// a job that starts is refused because of damage on the disk.
+func again(read func() error) (err error) {
+	const times = 3
+	for range times {
+		if err = read(); !errors.Is(err, storage.ErrCorrupt) {
+			return err
+		}
 	}
-	content, err := io.ReadAll(r)
-	return content, errors.Join(err, r.Close())
+	return err
 }
 
 func (w *worker) discard(ctx context.Context, t *messages.DiscardState) error {
@@ -163,5 +181,12 @@ func (w *worker) discard(ctx context.Context, t *messages.DiscardState) error {
 // ioFailure reports whether a failure is the storage's, not the data's.
 func ioFailure(err error) bool {
 	var path *fs.PathError
-	return errors.As(err, &path) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+	var errno syscall.Errno
+	return errors.As(err, &path) || errors.As(err, &errno) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}
+
+// transient reports whether a later try can succeed without anybody's help. A file
+// that is missing or forbidden is somebody's mistake.
+func transient(err error) bool {
+	return ioFailure(err) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, storage.ErrMissing) && !errors.Is(err, fs.ErrPermission)
 }

@@ -126,6 +126,7 @@ type Master struct {
 	epoch       uint64
 	incarnation uint64
 	coordinator *checkpoint.Coordinator // from the answer of StartEpoch on
+	informed    bool                    // the coordinator knows the completed checkpoints
 	reads       []*read                 // outstanding and answered LoadCheckpoints
 	initialPath string                  // the user's path that the job started from
 	initial     uint64                  // the id of the checkpoint there

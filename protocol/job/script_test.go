@@ -94,7 +94,7 @@ func (w *world) directive(d *script.Directive) error {
 		w.carryOut(m.Start(w.nowMs, 0))
 	case "takeover": // another coordinator takes an epoch behind the Master's back
 		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: testJob}}})
-	case "answer": // the oldest outstanding work: [fail=why] [lost] [unapplied]
+	case "answer": // the oldest outstanding work: [fail=why [transient]] [lost] [unapplied]
 		return w.answer(d)
 	case "settle": // answers all outstanding work, save what words name
 		for {

@@ -21,7 +21,7 @@ func (w *world) answer(d *script.Directive) error {
 	}
 	task := w.work[0].Task
 	if why := d.Arg("fail", ""); why != "" {
-		return w.done(0, &messages.WorkDone{Failure: why, Io: true})
+		return w.done(0, &messages.WorkDone{Failure: why, Io: true, Transient: d.Has("transient")})
 	}
 	a := &messages.WorkDone{}
 	if !d.Has("unapplied") {

@@ -43,6 +43,10 @@ func (m *Master) epochStarted(r *messages.MetadataResult) {
 		return
 	}
 	m.newCoordinator()
+	m.readJob()
+}
+
+func (m *Master) readJob() {
 	m.phase = reading
 	m.ask(&messages.ReadJob{Job: m.config.Job})
 }
@@ -73,6 +77,7 @@ type read struct {
 	path   string
 	loaded *messages.CheckpointLoaded // nil until answered, or if it failed
 	failed string
+	passes bool // the failure may pass by itself
 }
 
 // what names it for people.
@@ -114,6 +119,7 @@ func (m *Master) recordRead(r *messages.JobRecord) {
 	case r.RestoredFrom != "":
 		m.load(nil, r.RestoredFrom)
 	default:
+		m.informed = true
 		m.startEmpty()
 	}
 }
@@ -125,7 +131,7 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 	for _, r := range m.reads {
 		if r.op == w.Op {
 			r.op = 0
-			r.loaded = w.GetCheckpointLoaded()
+			r.loaded, r.passes = w.GetCheckpointLoaded(), w.Transient
 			if r.failed = w.Failure; r.failed == "" && r.loaded.GetMetadata() == nil {
 				r.failed = "the loader returned nothing"
 			}
@@ -144,9 +150,10 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 		m.unreadable(newest)
 		return
 	}
-	if m.started {
+	if m.informed {
 		m.coordinator.ReportRestore(m.nowMs)
 	} else {
+		m.informed = true
 		for _, r := range reads {
 			m.known(r)
 		}
@@ -178,11 +185,17 @@ func (m *Master) known(r *read) {
 	m.coordinator.Restored(record, r.loaded.Metadata)
 }
 
-// unreadable: the newest checkpoint cannot be read. A job that ran can try again
-// later; one that starts must be told.
+// unreadable: the newest checkpoint cannot be read.
 func (m *Master) unreadable(r *read) {
-	err := fmt.Errorf("%s cannot be read: %s; repair it, restore another one by path (--restore PATH), or start empty (--fresh)", r.what(), strings.TrimSuffix(r.failed, "."))
-	if m.started {
+	m.notReady(r.passes, fmt.Errorf("%s cannot be read: %s; repair it, restore another one by path (--restore PATH), or start empty (--fresh)",
+		r.what(), strings.TrimSuffix(r.failed, ".")))
+}
+
+// notReady: an attempt could not be prepared. A job that ran, and one that failed
+// for a reason that may pass, tries again as the restart strategy says; any other
+// that starts must be told.
+func (m *Master) notReady(passes bool, err error) {
+	if m.started || passes {
 		m.fail(err)
 		return
 	}
@@ -191,6 +204,10 @@ func (m *Master) unreadable(r *read) {
 
 // again starts the next attempt after a restart delay.
 func (m *Master) again() {
+	if !m.informed {
+		m.readJob()
+		return
+	}
 	latest := m.coordinator.Latest()
 	switch {
 	case latest == nil:
@@ -285,12 +302,7 @@ func (m *Master) splitsDiscovered(uid string, w *messages.WorkDone) {
 		return
 	}
 	if w.Failure != "" {
-		err := fmt.Errorf("source %q cannot list its input: %s", uid, w.Failure)
-		if m.started {
-			m.fail(err)
-		} else {
-			m.refuse(err)
-		}
+		m.notReady(w.Transient, fmt.Errorf("source %q cannot list its input: %s", uid, w.Failure))
 		return
 	}
 	open := false
