@@ -33,6 +33,9 @@ import (
 type Scenario struct {
 	// Topology is the content of a topology.yaml that stands in /job.
 	Topology string
+	// Program, if it is set, makes a topology that is written in Go instead, anew
+	// for each run.
+	Program func() (*stream.Program, *messages.JobSettings, error)
 	// Files are the inputs, by path.
 	Files map[string]string
 	// Out is the directory that the sink writes.
@@ -146,11 +149,8 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 			return nil, err
 		}
 	}
-	t, err := topology.Load("/job/topology.yaml", []byte(s.Topology), Catalog(), func(string) (string, bool) { return "", false })
-	if err != nil {
-		return nil, err
-	}
-	if sim.program, sim.settings, err = topology.Build(t, Catalog()); err != nil {
+	var err error
+	if sim.program, sim.settings, err = s.build(); err != nil {
 		return nil, err
 	}
 	sim.settings.Checkpointing.Dir = "/checkpoints"
@@ -164,6 +164,20 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 	}
 	return sim, nil
 }
+
+// build makes the program of one run.
+func (s *Scenario) build() (*stream.Program, *messages.JobSettings, error) {
+	if s.Program != nil {
+		return s.Program()
+	}
+	t, err := topology.Load("/job/topology.yaml", []byte(s.Topology), Catalog(), noEnvironment)
+	if err != nil {
+		return nil, nil, err
+	}
+	return topology.Build(t, Catalog())
+}
+
+func noEnvironment(string) (string, bool) { return "", false }
 
 // writeInput makes a durable file.
 func writeInput(disk *vfs.MemFS, name, content string) error {
