@@ -14,8 +14,8 @@ import (
 )
 
 // Build makes the program of a topology that was loaded with the same catalog,
-// and the job's settings, a copy. Errors are those of connectors, which see
-// their options for the first time, and of stream's Build.
+// and the job's settings, a copy. The error is an Errors with what a connector
+// says, which sees its options for the first time, or that of stream's Build.
 func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSettings, error) {
 	b := &builder{
 		topology: t, catalog: cat,
@@ -25,7 +25,7 @@ func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSet
 	}
 	for _, op := range t.order {
 		if err := b.build(op); err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: operator %q: %w", t.File, op.Line, op.Uid, err)
+			return nil, nil, refusal(t, op, err)
 		}
 	}
 	program, err := b.stream.Build()
@@ -33,6 +33,15 @@ func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSet
 		return nil, nil, err
 	}
 	return program, proto.Clone(t.Settings).(*messages.JobSettings), nil
+}
+
+// refusal is the finding that a connector or process refuses what it was given.
+func refusal(t *Topology, op *Operator, err error) Errors {
+	rule := ruleConnector
+	if op.Kind == Process {
+		rule = ruleProcess
+	}
+	return Errors{{Rule: rule, Severity: Error, File: t.File, Position: op.Position, Message: fmt.Sprintf("operator %q: %v", op.Uid, err)}}
 }
 
 type builder struct {

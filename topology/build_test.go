@@ -154,7 +154,7 @@ func TestBuildConnectorError(t *testing.T) {
 	}
 	c := buildable()
 	c.Sources[0].New = func(catalog.Values) (stream.Source[row.Row], error) { return nil, errors.New("refused") }
-	if _, _, err = topology.Build(top, c); err == nil || err.Error() != `t.yaml:4: operator "in": refused` {
+	if _, _, err = topology.Build(top, c); err == nil || err.Error() != `t.yaml:4:5: error CW015: operator "in": refused` {
 		t.Errorf("Build: %v", err)
 	}
 	if _, _, err = topology.Build(top, &catalog.Catalog{}); err == nil || !strings.Contains(err.Error(), `no source "file"`) {

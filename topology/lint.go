@@ -24,9 +24,6 @@ func (d *decoder) warn(t *Topology, top *block) {
 	if c.MaxConcurrent > 1 && c.MinPauseMs > 0 {
 		d.add(ruleConcurrent, at("max-concurrent"), "with min-pause checkpoints never overlap, so max-concurrent %d has no effect", c.MaxConcurrent)
 	}
-	if c.Unaligned && c.AlignedTimeoutMs >= c.TimeoutMs {
-		d.add(ruleTimeout, at("aligned-timeout"), "aligned-timeout is not shorter than timeout, so checkpoints expire before they become unaligned")
-	}
 	if t.Settings.Backend == "bolt" && c.Storage == "coordinator" {
 		d.add(ruleStateLimit, at("storage"), "storage coordinator declines more than 5 MiB of one state, and the bolt backend is for more; use storage filesystem")
 	}

@@ -31,12 +31,12 @@ const (
 	ruleConnector     = "CW015"
 	ruleSettings      = "CW016"
 	ruleProcess       = "CW017"
+	ruleUnaligned     = "CW018"
 	ruleNoCheckpoints = "CW101"
 	ruleSinkWaits     = "CW102"
 	ruleUnused        = "CW103"
 	rulePause         = "CW104"
 	ruleConcurrent    = "CW105"
-	ruleTimeout       = "CW106"
 	ruleStateLimit    = "CW107"
 	ruleSecret        = "CW108"
 	ruleRestart       = "CW109"
@@ -72,12 +72,14 @@ var rules = []Rule{
 		"An operator has one of the keys source, filter, map, aggregate, process and sink, or several inputs and none of these, which makes it a union."},
 	{ruleEventTime, Error, "a window over records without event time",
 		"Windows close when the watermark passes their end, and watermarks come from `event-time` of the source. Without it no window would ever close before the end of the input."},
-	{ruleConnector, Error, "a connector that does not exist",
-		"A source or sink names one connector of this program; docs/connectors.md lists them."},
+	{ruleConnector, Error, "a connector that does not exist or refuses its options",
+		"A source or sink names one connector of this program; docs/connectors.md lists them with their options."},
 	{ruleSettings, Error, "settings that exclude each other",
-		"Unaligned checkpoints need exactly-once mode and max-concurrent 1, and two sinks cannot write to the same place."},
+		"A longest wait cannot be below the first, and two sinks cannot write to the same place."},
 	{ruleProcess, Error, "a process that is not registered or does not fit",
 		"An operator written in Go is known only to the program that registers it with `stream.RegisterProcess`: lint and run the topology with that program, see examples/process. The operator itself says whether it works by key, which fields it needs and which it emits."},
+	{ruleUnaligned, Error, "unaligned checkpoints",
+		"Barriers that overtake records are designed and not built: checkpoints are aligned, and under back-pressure one takes as long as the records in front of it. A key that had no effect would promise something else, so it is refused. Remove it; if checkpoints expire, raise `checkpointing.timeout`."},
 	{ruleNoCheckpoints, Warning, "checkpointing is off",
 		"Without `checkpointing.interval` a failure starts the job again from its first record."},
 	{ruleSinkWaits, Warning, "a sink that shows nothing until the job ends",
@@ -88,8 +90,6 @@ var rules = []Rule{
 		"The pause after each checkpoint then decides how often one starts, and the interval has no effect."},
 	{ruleConcurrent, Warning, "max-concurrent above 1 together with min-pause",
 		"A pause between checkpoints means that they never overlap, so max-concurrent has no effect."},
-	{ruleTimeout, Warning, "aligned-timeout is not shorter than timeout",
-		"The checkpoint expires before it could become unaligned."},
 	{ruleStateLimit, Warning, "the bolt backend with storage in the coordinator",
 		"The bolt backend is for large state; storage `coordinator` declines a checkpoint with more than 5 MiB of one state. Use storage `filesystem`."},
 	{ruleSecret, Warning, "a secret in plain text",

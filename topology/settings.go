@@ -58,11 +58,11 @@ func (d *decoder) settings(top *block) *messages.JobSettings {
 		Incremental:          c.value("incremental").bool,
 		AfterTasksFinish:     c.value("after-tasks-finish").bool,
 	}
-	if checkpointing.Unaligned && checkpointing.AtLeastOnce {
-		d.add(ruleSettings, c.at("unaligned"), "unaligned checkpoints need mode exactly-once; remove one of the two keys")
+	if checkpointing.Unaligned {
+		d.add(ruleUnaligned, c.at("unaligned"), "this version takes aligned checkpoints only; remove unaligned, and if checkpoints expire under back-pressure raise timeout")
 	}
-	if checkpointing.Unaligned && checkpointing.MaxConcurrent > 1 {
-		d.add(ruleSettings, c.at("unaligned"), "unaligned checkpoints need max-concurrent 1; remove one of the two keys")
+	if checkpointing.AlignedTimeoutMs > 0 {
+		d.add(ruleUnaligned, c.at("aligned-timeout"), "this version takes aligned checkpoints only; remove aligned-timeout, which belongs to unaligned")
 	}
 	return &messages.JobSettings{
 		Checkpointing:   checkpointing,
