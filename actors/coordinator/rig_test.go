@@ -4,12 +4,12 @@ import (
 	"context"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/actors/system/systemtest"
 	"cutwater/actors/timer"
 	"cutwater/cluster/metadata"
+	"cutwater/internal/leak"
 	"cutwater/messages"
 	"cutwater/protocol"
 	"cutwater/protocol/job"
@@ -19,8 +19,8 @@ import (
 	"cutwater/stream/operator"
 )
 
-// Nothing that a test starts outlives it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Nothing that a test starts or opens outlives it.
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 const testJob = "00000000000000000000000000000001"
 

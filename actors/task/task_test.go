@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/actors/system/systemtest"
 	"cutwater/actors/timer"
+	"cutwater/internal/leak"
 	"cutwater/messages"
 	"cutwater/storage"
 	"cutwater/storage/memstore"
@@ -17,8 +17,8 @@ import (
 	"cutwater/stream/operator"
 )
 
-// Nothing that a test starts outlives it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Nothing that a test starts or opens outlives it.
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 const (
 	testJob     = "00000000000000000000000000000001"

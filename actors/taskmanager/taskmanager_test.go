@@ -5,17 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/actors/system"
 	"cutwater/actors/system/systemtest"
 	"cutwater/actors/timer"
+	"cutwater/internal/leak"
 	"cutwater/messages"
 )
 
-// Nothing that a test starts outlives it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Nothing that a test starts or opens outlives it.
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // task is what a test puts in the place of a task's actor.
 type task struct{ got []proto.Message }

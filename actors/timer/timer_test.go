@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"cutwater/actors/system/systemtest"
+	"cutwater/internal/leak"
 	"cutwater/messages"
 )
 
-// Nothing that a test starts outlives it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Nothing that a test starts or opens outlives it.
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 const owner = "n2|task/x" // on another node, so that the test sees what is sent to it
 

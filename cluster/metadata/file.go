@@ -32,10 +32,19 @@ var (
 func indexKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
 
 func openBolt(path string, lockTimeout time.Duration) (db *bolt.DB, err error) {
+	var file *os.File
+	open := func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		var err error
+		file, err = os.OpenFile(name, flag, mode)
+		return file, err
+	}
 	err = guarded(path, func() error {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, OpenFile: open})
 		return err
 	})
+	if err != nil && file != nil {
+		_ = file.Close() // where bbolt panicked it is still open, and locked; else this does nothing
+	}
 	switch {
 	case err == nil:
 		return db, nil
@@ -46,8 +55,8 @@ func openBolt(path string, lockTimeout time.Duration) (db *bolt.DB, err error) {
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum):
 		return nil, corrupt(path, err)
 	}
-	var file *os.PathError
-	if errors.As(err, &file) || errors.Is(err, ErrCorrupt) {
+	var failed *os.PathError
+	if errors.As(err, &failed) || errors.Is(err, ErrCorrupt) {
 		return nil, err
 	}
 	return nil, corrupt(path, err)

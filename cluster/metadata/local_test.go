@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
-	"go.uber.org/goleak"
 
 	"cutwater/cluster/metadata"
 	"cutwater/cluster/metadata/metadatatest"
+	"cutwater/internal/leak"
 	"cutwater/messages"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		proposeUntilKilled(path)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyTestMain(m)
 }
 
 // TestLocal: the log in a file is a store, with and without compaction on the way.

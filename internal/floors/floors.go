@@ -31,7 +31,7 @@ func (r rule) covers(imported, importer string) bool {
 
 // testKits may be imported by any test.
 var testKits = []string{
-	"internal/script", "messages/describe", "storage/vfs/vfstest", "storage/storagetest", "state/statetest",
+	"internal/script", "internal/leak", "messages/describe", "storage/vfs/vfstest", "storage/storagetest", "state/statetest",
 	"actors/system/systemtest", "connector/connectortest", "testkit/...",
 }
 

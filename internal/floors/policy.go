@@ -68,6 +68,7 @@ github.com/expr-lang/expr/... < topology/expression;
 github.com/asynkron/protoactor-go/... < actors/system, node/..., testkit/...;
 github.com/spf13/..., golang.org/x/term < cmd/...;
 github.com/cockroachdb/datadriven < internal/script;
+go.uber.org/goleak < internal/leak;
 github.com/bufbuild/protocompile/... < tools/generate;
 pgregory.net/rapid, github.com/google/go-cmp/..., go.uber.org/goleak <
 	storage/vfs/vfstest, storage/storagetest, state/statetest, connector/connectortest, testkit/...;

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -23,9 +24,28 @@ type file struct {
 	syntax    *ast.File
 }
 
-// source is the module's Go files, generated messages left out.
+// source is the module's Go files, generated messages left out. Nobody changes
+// them.
 func source(t *testing.T) (*token.FileSet, []file) {
 	t.Helper()
+	m := parsed()
+	if m.err != nil {
+		t.Fatal(m.err)
+	}
+	if len(m.files) < 50 {
+		t.Fatalf("only %d files were found: is this the root of the module?", len(m.files))
+	}
+	return m.set, m.files
+}
+
+type module struct {
+	set   *token.FileSet
+	files []file
+	err   error
+}
+
+// parsed reads them once for all tests.
+var parsed = sync.OnceValue(func() module {
 	set := token.NewFileSet()
 	var files []file
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -54,14 +74,8 @@ func source(t *testing.T) (*token.FileSet, []file) {
 		files = append(files, file{name: relative, pkg: path.Dir(relative), test: strings.HasSuffix(base, "_test.go"), syntax: syntax})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 50 {
-		t.Fatalf("only %d files were found: is this the root of the module?", len(files))
-	}
-	return set, files
-}
+	return module{set, files, err}
+})
 
 // generated is the generated files of package messages.
 func generated(t *testing.T) []*ast.File {
