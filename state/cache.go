@@ -130,7 +130,7 @@ func (h *cache) evict() {
 			put = h.drop(t, p, c, put)
 		}
 	}
-	h.home.reap()
+	h.home.reap(reapAtOnce)
 	if len(put) == 0 && len(h.freed) < evictAtOnce {
 		return
 	}
@@ -152,11 +152,6 @@ func (h *cache) drop(t *Table, p uint64, c *chunk, put []Page) []Page {
 	stub.slots, stub.arena, stub.arenaLen, stub.owner, stub.resident = nil, nil, len(c.arena), 0, 0
 	t.replace(p, &stub)
 	h.uncount(c)
-	if h.home.sealed() {
-		// A seal may read the chunk; its page is the stub's now.
-		h.home.dropped = append(h.home.dropped, dropped{t, c, 0, t.gen})
-	} else {
-		t.recycle(c, 0)
-	}
+	t.discard(c, 0) // its page is the stub's now
 	return put
 }

@@ -81,7 +81,7 @@ const (
 
 	minSlots  = 8
 	cacheLine = 64
-	maxSlots = 256
+	maxSlots  = 256
 	// maxChunk bounds the slots of tables with wide entries, in bytes.
 	maxChunk = 64 << 10
 	// arenaSplit is how many bytes of variable length a chunk of several entries

@@ -68,8 +68,11 @@ func (s *scan) write(ctx context.Context, out *segment.Writer, state, group int)
 				return err
 			}
 		}
-		slot := s.slots[s.order[0].at:][:l.stride]
-		hash := l.hashOf(slot)
+		first := s.order[0]
+		slot, hash := s.slots[first.at:][:l.stride], first.place
+		if l.Namespaced {
+			hash = l.hashOf(slot)
+		}
 		of := keygroup.Of(hash, s.view.home.groups.MaxParallelism)
 		if of > group {
 			return nil
@@ -110,14 +113,31 @@ func (s *scan) load() (err error) {
 			s.order = append(s.order, placed{l.placeOf(slot), at})
 		}
 	}
-	slices.SortFunc(s.order, func(a, b placed) int {
-		if c := cmp.Compare(a.place, b.place); c != 0 {
-			return c
-		}
-		return l.compare(s.slots[a.at:][:l.stride], s.slots[b.at:][:l.stride], s.arena)
-	})
+	s.sort(l)
 	s.spare = s.order
 	return nil
+}
+
+// sort puts the entries of a chunk in order. Without namespaces they are nearly
+// so: see homes.
+func (s *scan) sort(l *layout) {
+	if l.Namespaced {
+		slices.SortFunc(s.order, func(a, b placed) int { return s.compare(l, a, b) })
+		return
+	}
+	for i, e := range s.order {
+		for ; i > 0 && s.compare(l, s.order[i-1], e) > 0; i-- {
+			s.order[i] = s.order[i-1]
+		}
+		s.order[i] = e
+	}
+}
+
+func (s *scan) compare(l *layout, a, b placed) int {
+	if a.place != b.place {
+		return cmp.Compare(a.place, b.place)
+	}
+	return l.compare(s.slots[a.at:][:l.stride], s.slots[b.at:][:l.stride], s.arena)
 }
 
 // wants says whether a slot of that generation belongs into the segment.

@@ -34,12 +34,15 @@ type Table struct {
 	touched byte
 	// restored says that Load made the table; declared that Tables.Table did.
 	restored, declared bool
-	// spare holds the slots of dropped chunks, by log2 of their number.
-	spare [9][]*chunk
+	// spare holds dropped chunks for their slots, by log2 of their number. What a
+	// checkpoint interval had to copy the next one will: as many are kept.
+	spare        [9][]*chunk
+	copied, kept int // chunks, since the last seal and before it
 }
 
-// maxSpare bounds how many spare chunks of one size a table keeps.
-const maxSpare = 1024
+// minSpare is how many spare chunks of one size a table may always keep, maxSpare
+// how many if its memory is bounded.
+const minSpare, maxSpare = 64, 1024
 
 func newTable(home *Tables, d Descriptor) *Table {
 	t := &Table{layout: newLayout(d), home: home, gen: home.gen, floor: home.floor}
@@ -339,7 +342,8 @@ func (t *Table) own(p uint64, c *chunk) *chunk {
 		n.put(i, c)
 		return c
 	}
-	d := t.reuse(len(c.slots) / t.stride)
+	t.copied++
+	d := t.reuse(sizeClass(len(c.slots) / t.stride))
 	slots := append(d.slots[:0], c.slots...)
 	*d = *c
 	d.slots, d.owner, d.changed, d.page, d.frozen = slots, t.gen, t.gen, 0, len(c.arena)
@@ -419,7 +423,7 @@ func (t *Table) bury(c *chunk, at int) {
 }
 
 func (t *Table) newChunk(slots int, depth uint8) *chunk {
-	c := t.reuse(slots)
+	c := t.reuse(sizeClass(slots))
 	b := c.slots
 	*c = chunk{owner: t.gen, changed: t.gen, homes: t.homes(slots, depth), depth: depth, recent: true}
 	if c.slots = b; b == nil {
@@ -443,28 +447,56 @@ func (t *Table) drop(c *chunk) {
 	if t.home.cache != nil {
 		t.home.cache.uncount(c)
 	}
-	if !t.home.sealed() {
-		t.recycle(c, c.page)
-		return
-	}
-	t.home.dropped = append(t.home.dropped, dropped{t, c, c.page, t.gen})
+	t.discard(c, c.page)
 }
 
-func (t *Table) recycle(c *chunk, page uint64) {
-	t.home.freePage(page)
-	if class := sizeClass(len(c.slots) / t.stride); class >= 0 && len(t.spare[class]) < maxSpare {
-		t.spare[class] = append(t.spare[class], c)
+// discard gives up a chunk and a page as soon as no seal may read them.
+func (t *Table) discard(c *chunk, page uint64) {
+	d := dropped{t, c, page, t.gen, sizeClass(len(c.slots) / t.stride)}
+	if t.home.sealed() {
+		t.home.dropped = append(t.home.dropped, d)
+	} else {
+		t.recycle(&d)
 	}
 }
 
-// reuse returns a chunk for so many slots: a dropped one, of which only the slots
+func (t *Table) recycle(d *dropped) {
+	t.home.freePage(d.page)
+	if d.class >= 0 && len(t.spare[d.class]) < t.spareLimit() {
+		if t.KeyWidth == 0 || t.ValueWidth == 0 {
+			d.chunk.arena = nil
+		}
+		t.spare[d.class] = append(t.spare[d.class], d.chunk)
+	}
+}
+
+func (t *Table) spareLimit() int {
+	n := max(minSpare, t.copied, t.kept)
+	if t.home.cache != nil {
+		n = min(n, maxSpare)
+	}
+	return n
+}
+
+// trim begins a checkpoint interval: spare chunks that the one before did not
+// need go.
+func (t *Table) trim() {
+	t.kept, t.copied = t.copied, 0
+	limit := t.spareLimit()
+	for i, list := range t.spare {
+		if len(list) > limit {
+			t.spare[i] = append([]*chunk(nil), list[:limit]...)
+		}
+	}
+}
+
+// reuse returns a chunk of a size class: a dropped one, of which only the slots
 // are of use, or an empty one.
-func (t *Table) reuse(slots int) *chunk {
-	class := sizeClass(slots)
+func (t *Table) reuse(class int) *chunk {
 	if class < 0 {
 		return new(chunk)
 	}
-	t.home.reap()
+	t.home.reap(reapAtOnce)
 	list := t.spare[class]
 	if len(list) == 0 {
 		return new(chunk)

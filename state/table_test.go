@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -242,4 +243,22 @@ func BenchmarkSeal(b *testing.B) {
 	b.ReportMetric(float64(sealing[len(sealing)/2].Nanoseconds()), "ns/seal")
 	b.ReportMetric(float64(blocks[len(blocks)*999/1000].Nanoseconds())/1000, "us/block-p99.9")
 	b.ReportMetric(float64(blocks[len(blocks)-1].Nanoseconds())/1000, "us/block-max")
+}
+
+// BenchmarkWrite is the asynchronous part of a full snapshot at 2^20 keys, but
+// for the disk.
+func BenchmarkWrite(b *testing.B) {
+	home, _ := filled(b)
+	b.ResetTimer()
+	for range b.N {
+		s, err := home.Seal(1, SealOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Write(b.Context(), io.Discard); err != nil {
+			b.Fatal(err)
+		}
+		s.Release()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchKeys, "ns/entry")
 }

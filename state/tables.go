@@ -64,6 +64,8 @@ type dropped struct {
 	page  uint64
 	// gen is when it was dropped: only seals of earlier generations see it.
 	gen uint32
+	// class is the chunk's size class, so that recycling need not look at it.
+	class int
 }
 
 const (
@@ -196,6 +198,7 @@ func (b *Tables) Seal(checkpoint uint64, o SealOptions) (*Sealed, error) {
 		entries += t.count
 		changed = max(changed, t.changed)
 		s.FullBytes += t.fullBytes()
+		t.trim()
 	}
 	s.Empty = entries == 0
 	if c := b.confirmed; o.Incremental && c != nil && worthDelta(c.chain()) {
@@ -287,8 +290,9 @@ func (b *Tables) sealed() bool {
 	return len(b.seals) > 0
 }
 
-// reap recycles the dropped chunks that no live seal can read any more.
-func (b *Tables) reap() {
+// reap recycles up to so many of the dropped chunks that no live seal can read
+// any more.
+func (b *Tables) reap(most int) {
 	if len(b.dropped) == 0 {
 		return
 	}
@@ -297,9 +301,9 @@ func (b *Tables) reap() {
 		oldest = b.seals[0].gen
 	}
 	n := 0
-	for ; n < len(b.dropped) && b.dropped[n].gen <= oldest && n < reapAtOnce; n++ {
+	for ; n < len(b.dropped) && b.dropped[n].gen <= oldest && n < most; n++ {
 		d := &b.dropped[n]
-		d.table.recycle(d.chunk, d.page)
+		d.table.recycle(d)
 		*d = dropped{}
 	}
 	b.dropped = b.dropped[n:]
@@ -308,16 +312,13 @@ func (b *Tables) reap() {
 // reapAtOnce spreads the recycling after a seal over the changes that follow.
 const reapAtOnce = 128
 
-// settle lets go of what seals kept, once no seal is live: a little is recycled,
-// the rest is the garbage collector's. Pages are deleted as chunks are evicted.
+// settle recycles what seals kept, once no seal is live. With a cache that is
+// done as chunks are evicted, because pages are deleted along.
 func (b *Tables) settle() {
-	if b.cache != nil || b.sealed() {
-		return
+	if b.cache == nil && !b.sealed() {
+		b.reap(len(b.dropped))
+		b.dropped = nil
 	}
-	for range maxSpare / reapAtOnce {
-		b.reap()
-	}
-	b.dropped = nil
 }
 
 // freePage says that nobody will read a page again.

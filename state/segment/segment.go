@@ -76,7 +76,10 @@ func compareWithin(s *State, a, b *Entry) int {
 	if s.Namespaced {
 		p, q = keygroup.Namespaced(p, a.Namespace), keygroup.Namespaced(q, b.Namespace)
 	}
-	return cmp.Or(cmp.Compare(p, q), bytes.Compare(a.Key, b.Key), cmp.Compare(a.Namespace, b.Namespace))
+	if p != q {
+		return cmp.Compare(p, q)
+	}
+	return cmp.Or(bytes.Compare(a.Key, b.Key), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 const (
