@@ -158,8 +158,8 @@ func (b *builder) sink(op *Operator) error {
 }
 
 func (b *builder) keyed(op *Operator) stream.KeyedStream[row.Row, row.Row] {
-	key := newKeyCodec(op.Inputs[0].Schema(), op.Keys)
-	return stream.KeyByFunc(b.input(op.Inputs[0]), key, key.appendFrom)
+	key := row.KeyAt(op.Inputs[0].Schema(), op.Keys)
+	return stream.KeyByFunc(b.input(op.Inputs[0]), key, key.AppendFrom)
 }
 
 func (b *builder) aggregate(op *Operator) {

@@ -48,7 +48,7 @@ func TestFlightsAggregates(t *testing.T) {
 		t.Fatal(err)
 	}
 	source, daily := top.Operators[0], top.Operators[1]
-	key := newKeyCodec(source.Output, daily.Keys)
+	key := row.KeyAt(source.Output, daily.Keys)
 	agg, codec := newAggregatorOf(daily, "test"), daily.Aggregates.Codec()
 	const day = 24 * 60 * 60 * 1000
 	state := map[string][]byte{} // key and window, as state would keep it
@@ -71,7 +71,7 @@ func TestFlightsAggregates(t *testing.T) {
 		r.Cells[4] = uint64(len(record[3]))<<32 | uint64(len(record[4]))
 
 		start := at.UnixMilli() / day * day
-		place := string(key.appendFrom(nil, r)) + "@" + strconv.FormatInt(start, 10)
+		place := string(key.AppendFrom(nil, r)) + "@" + strconv.FormatInt(start, 10)
 		var acc aggregate.Accumulator
 		agg.Init(&acc)
 		if fixed, ok := state[place]; ok {

@@ -42,15 +42,15 @@ func TestKeyGolden(t *testing.T) {
 		{[]int{2}, keyRow(0, 0, "DTW", 4), "0000"},
 		{[]int{3, 2}, keyRow(0, 0, "a", 0), "040100000000000000030161"},
 	} {
-		k := newKeyCodec(keySchema, c.keys)
-		if got := hex.EncodeToString(k.appendFrom(nil, c.row)); got != c.want {
+		k := row.KeyAt(keySchema, c.keys)
+		if got := hex.EncodeToString(k.AppendFrom(nil, c.row)); got != c.want {
 			t.Errorf("key %v of %v is %s, want %s", c.keys, c.row, got, c.want)
 		}
 	}
-	if w := newKeyCodec(keySchema, []int{0, 3}).Width(); w != 18 {
+	if w := row.KeyAt(keySchema, []int{0, 3}).Width(); w != 18 {
 		t.Errorf("two fixed fields have width %d", w)
 	}
-	if w := newKeyCodec(keySchema, []int{2, 0, 2}).Width(); w != 0 {
+	if w := row.KeyAt(keySchema, []int{2, 0, 2}).Width(); w != 0 {
 		t.Errorf("a key with texts has width %d", w)
 	}
 }
@@ -60,8 +60,8 @@ func TestKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := keyRow(rapid.Int64().Draw(t, "n"), rapid.Float64().Draw(t, "f"), rapid.String().Draw(t, "s"), rapid.Uint64Range(0, 15).Draw(t, "nulls"))
 		keys := rapid.SliceOfNDistinct(rapid.IntRange(0, 3), 0, 4, rapid.ID[int]).Draw(t, "keys")
-		k := newKeyCodec(keySchema, keys)
-		b := k.appendFrom(nil, in)
+		k := row.KeyAt(keySchema, keys)
+		b := k.AppendFrom(nil, in)
 		if w := k.Width(); w != 0 && w != len(b) {
 			t.Fatalf("width %d, %d bytes", w, len(b))
 		}
@@ -82,8 +82,8 @@ func TestKeyRoundTrip(t *testing.T) {
 
 // Bytes that are no key are an error.
 func TestKeyCorrupt(t *testing.T) {
-	k := newKeyCodec(keySchema, []int{0, 2})
-	good := k.appendFrom(nil, keyRow(1, 0, "abc", 0))
+	k := row.KeyAt(keySchema, []int{0, 2})
+	good := k.AppendFrom(nil, keyRow(1, 0, "abc", 0))
 	bad := [][]byte{{9}, append([]byte{2}, good[1:]...), append(bytes.Clone(good), 0)}
 	for n := range good {
 		bad = append(bad, good[:n])
@@ -189,10 +189,10 @@ func TestAggregator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, keys := newAggregatorOf(op, "t.yaml:1"), newKeyCodec(keySchema, op.Keys)
+	a, keys := newAggregatorOf(op, "t.yaml:1"), row.KeyAt(keySchema, op.Keys)
 	result := func(acc *aggregate.Accumulator, of row.Row) row.Row {
 		var key row.Row
-		if err := keys.DecodeKey(keys.appendFrom(nil, of), &key); err != nil {
+		if err := keys.DecodeKey(keys.AppendFrom(nil, of), &key); err != nil {
 			t.Fatal(err)
 		}
 		out, err := a.Result(key, stream.Interval{}, acc)

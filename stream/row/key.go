@@ -29,22 +29,27 @@ func Key(s *Schema, fields ...string) (*KeyCodec, error) {
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("row: a key needs a field")
 	}
-	c := &KeyCodec{Fields: &Schema{}}
-	varies := false
-	for _, name := range fields {
-		i := s.Index(name)
-		if i < 0 {
+	at := make([]int, len(fields))
+	for i, name := range fields {
+		if at[i] = s.Index(name); at[i] < 0 {
 			return nil, fmt.Errorf("row: there is no field %q to be a key; the fields are %s", name, names(s))
 		}
-		c.from = append(c.from, i)
+	}
+	return KeyAt(s, at), nil
+}
+
+// KeyAt is Key with the indexes of the fields, which the schema must have.
+func KeyAt(s *Schema, fields []int) *KeyCodec {
+	c := &KeyCodec{Fields: &Schema{}, from: fields, width: len(fields) * (1 + 8)}
+	varies := false
+	for _, i := range fields {
 		c.Fields.Fields = append(c.Fields.Fields, s.Fields[i])
 		varies = varies || s.Fields[i].Kind.IsText()
-		c.width += 1 + 8
 	}
 	if varies {
 		c.width = 0
 	}
-	return c, nil
+	return c
 }
 
 func names(s *Schema) string {
