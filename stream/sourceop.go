@@ -116,6 +116,7 @@ func (o *sourceOperator[T]) AddSplit(a *messages.SplitAssignment) error {
 	if o.config.source.Bounded() {
 		o.sort()
 	}
+	o.report()
 	return nil
 }
 

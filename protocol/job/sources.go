@@ -46,12 +46,15 @@ func (s *source) settled() bool {
 }
 
 // Input is the size of what the sources discovered, and of the part of it that no
-// task has yet; 0 where sizes are not known. With what the tasks report as
+// task is known to have yet; 0 where sizes are not known. With what the tasks report as
 // remaining it tells how far a bounded job is.
 func (m *Master) Input() (totalBytes, unassignedBytes uint64) {
 	for _, s := range m.sources {
 		totalBytes += s.enumerator.TotalBytes()
 		unassignedBytes += s.enumerator.UnassignedBytes()
+		for _, a := range s.unconfirmed {
+			unassignedBytes += a.GetSplit().GetSizeBytes()
+		}
 	}
 	return totalBytes, unassignedBytes
 }

@@ -1,7 +1,7 @@
 // Package command is the cutwater command line.
 //
 // Data goes to standard output, everything else to standard error. Exit codes: 0
-// ok, 1 error, 2 usage, 4 conflict, 5 rejected by lint or because the topology no
+// ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 rejected by lint or because the topology no
 // longer fits its state, 6 job failed.
 package command
 
@@ -25,6 +25,7 @@ const (
 	exitOK       = 0
 	exitError    = 1
 	exitUsage    = 2
+	exitNotFound = 3
 	exitConflict = 4
 	exitRejected = 5
 	exitFailed   = 6

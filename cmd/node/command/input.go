@@ -16,8 +16,6 @@ type input struct {
 	readers map[string]*messages.SourceProgress // of the attempt, by source task
 	// earlier is what was read by attempts that failed.
 	earlierRecords, earlierBytes uint64
-	// The sizes of all splits, and of those that nobody reads yet.
-	totalBytes, unassignedBytes uint64
 
 	sampled time.Time // when the speed was last computed
 	sample  uint64    // the records at that time
@@ -49,15 +47,16 @@ func (i *input) sums() (records, bytes, remaining uint64) {
 	return records, bytes, remaining
 }
 
-// percent is how much of a bounded input was read, also before this run; it is
-// not known if the sources did not say how much there is.
-func (i *input) percent() (percent float64, known bool) {
-	if i.totalBytes == 0 {
+// percent is how much of a bounded input was read, also before this run, given
+// the sizes of all splits and of those that nobody reads yet. It is not known if
+// the sources did not say how much there is.
+func (i *input) percent(totalBytes, unassignedBytes uint64) (percent float64, known bool) {
+	if totalBytes == 0 || len(i.readers) == 0 {
 		return 0, false
 	}
 	_, _, remaining := i.sums()
-	left := min(remaining+i.unassignedBytes, i.totalBytes)
-	return 100 * float64(i.totalBytes-left) / float64(i.totalBytes), true
+	left := min(remaining+unassignedBytes, totalBytes)
+	return 100 * float64(totalBytes-left) / float64(totalBytes), true
 }
 
 // rate is the number of records per second, lately.

@@ -37,6 +37,8 @@ type progress struct {
 	looked   time.Time
 	status   messages.JobStatus
 	input    input
+	percent  float64 // of the input that was read, if known
+	known    bool
 	stats    checkpoint.Statistics
 	restarts int
 	// cause is why the attempt failed; shown are the panics whose stack was
@@ -103,8 +105,8 @@ func (p *progress) completed(e checkpoint.Completed) {
 		return
 	}
 	line := fmt.Sprintf("checkpoint %d completed after %d ms, %s", e.Checkpoint, e.DurationMs, size(e.StateBytes))
-	if percent, known := p.input.percent(); known {
-		line += fmt.Sprintf(", %.0f%% of the input read", percent)
+	if p.known {
+		line += fmt.Sprintf(", %.0f%% of the input read", p.percent)
 	}
 	p.print(line)
 }
@@ -176,7 +178,7 @@ func (p *progress) look(m *job.Master) {
 	if now := p.now(); now.Sub(p.looked) >= redrawEvery || m.Done() {
 		p.looked = now
 		p.stats = m.Stats()
-		p.input.totalBytes, p.input.unassignedBytes = m.Input()
+		p.percent, p.known = p.input.percent(m.Input())
 		p.draw(now)
 	}
 }
@@ -209,8 +211,8 @@ func (p *progress) line(now time.Time) string {
 	if p.status != messages.JobStatus_RUNNING {
 		parts = append(parts, p.status.String())
 	}
-	if percent, known := p.input.percent(); known {
-		parts = append(parts, fmt.Sprintf("%.1f%%", percent))
+	if p.known {
+		parts = append(parts, fmt.Sprintf("%.1f%%", p.percent))
 	}
 	parts = append(parts, thousands(records)+" records", thousands(uint64(p.input.rate(now)))+"/s")
 	if c := p.stats.LatestCompleted; c != nil {

@@ -17,6 +17,7 @@ import (
 	"cutwater/protocol/job"
 	"cutwater/protocol/keygroup"
 	"cutwater/protocol/restore"
+	"cutwater/storage"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
 )
@@ -52,7 +53,7 @@ says how many and how to remove them. The number after the job's id in a file's
 name is the incarnation.
 
 Exit code 0: the job finished or was suspended. 1: error. 2: usage. 4: the data
-folder is in use, or the job was taken over. 5: the topology is rejected, or does
+folder is in use, or the job was taken over. 3: --restore names no checkpoint. 5: the topology is rejected, or does
 not fit its state. 6: the job failed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) },
@@ -147,7 +148,7 @@ func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	record, isNew, err := register(process, l, f)
+	record, isNew, err := register(process, l, f, p)
 	if err != nil {
 		return err
 	}
@@ -177,8 +178,11 @@ func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p
 	if err != nil {
 		return err
 	}
-	if interrupted && running.Status() == messages.JobStatus_SUSPENDED {
+	switch status := running.Status(); {
+	case status == messages.JobStatus_SUSPENDED && interrupted:
 		p.suspended()
+	case status == messages.JobStatus_FAILED:
+		p.kept(process, record)
 	}
 	if err := finish(running.Status(), running.Failure()); err != nil {
 		return err
@@ -189,7 +193,7 @@ func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p
 // register makes the job known, with the graph and settings of the file, and
 // returns its record. A job that has finished stays as it is, unless a new
 // incarnation is asked for.
-func register(process *node.Process, l *loaded, f *runFlags) (record *messages.JobRecord, isNew bool, err error) {
+func register(process *node.Process, l *loaded, f *runFlags, p *progress) (record *messages.JobRecord, isNew bool, err error) {
 	ctx := context.Background()
 	graph := l.program.Graph()
 	record, err = process.Find(ctx, graph.Name)
@@ -197,12 +201,21 @@ func register(process *node.Process, l *loaded, f *runFlags) (record *messages.J
 		return nil, false, coded(exitError, err)
 	}
 	isNew = f.fresh || f.restore != ""
+	if f.restore != "" {
+		// A mistake must not cost the job the checkpoints that it has.
+		if err := process.CheckRestore(ctx, f.restore, graph, l.settings); err != nil {
+			return nil, false, cannotRestore(f.restore, err)
+		}
+	}
 	r := &messages.RegisterJob{Job: node.NewJobID(), Name: graph.Name, Graph: graph, Settings: l.settings, RestoredFrom: f.restore}
 	if record != nil {
 		if record.Status == messages.JobStatus_FINISHED && !isNew {
 			return record, false, nil
 		}
 		r.Job, r.NewIncarnation = record.Job, isNew
+		if paths := checkpoints(record); isNew && len(paths) > 0 {
+			p.note(fmt.Sprintf("the checkpoints of incarnation %d are left where they are; --restore %s goes back to the newest", record.Incarnation, paths[0]))
+		}
 	}
 	incarnation, err := process.Register(ctx, r)
 	var refused *node.RefusedError
@@ -213,6 +226,19 @@ func register(process *node.Process, l *loaded, f *runFlags) (record *messages.J
 		return nil, false, coded(exitError, err)
 	}
 	return &messages.JobRecord{Job: r.Job, Name: r.Name, Graph: graph, Settings: l.settings, Incarnation: incarnation}, isNew, nil
+}
+
+// cannotRestore says why, and that nothing has changed.
+func cannotRestore(path string, err error) error {
+	var refused *restore.RefusedError
+	code := exitError
+	switch {
+	case errors.Is(err, storage.ErrMissing):
+		code = exitNotFound
+	case errors.As(err, &refused):
+		code = exitRejected
+	}
+	return coded(code, fmt.Errorf("--restore %s: nothing was started: %w", path, err))
 }
 
 // errAtOnce: the user did not want to wait.

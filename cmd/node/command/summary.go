@@ -1,8 +1,12 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"cutwater/messages"
 	"cutwater/node"
@@ -90,6 +94,41 @@ func (p *progress) suspended() {
 	default:
 		p.print("suspended before the first checkpoint; the same command starts from the beginning")
 	}
+}
+
+// kept says from what a failed job can go on.
+func (p *progress) kept(process *node.Process, started *messages.JobRecord) {
+	record, err := process.Find(context.Background(), started.Name)
+	if err != nil || record == nil || record.LastCompleted == 0 {
+		return // the job's own failure is printed; there is nothing to add
+	}
+	paths := checkpoints(record)
+	if len(paths) == 0 {
+		p.note("no checkpoint was kept; --fresh starts again")
+		return
+	}
+	p.note("when the cause is mended, the same command goes on from " + paths[0])
+	if len(paths) > 1 {
+		p.note("older checkpoints, for --restore: " + strings.Join(paths[1:], " "))
+	}
+}
+
+// checkpoints are the folders of a job's checkpoints, newest first; none of a job
+// that keeps them with its coordinator.
+func checkpoints(r *messages.JobRecord) []string {
+	c := r.Settings.GetCheckpointing()
+	if c.GetStorage() != "filesystem" {
+		return nil
+	}
+	var paths []string
+	for _, completed := range slices.Backward(r.Completed) {
+		where := completed.Location
+		if !filepath.IsAbs(where) {
+			where = filepath.Join(c.Dir, r.Job, where)
+		}
+		paths = append(paths, where)
+	}
+	return paths
 }
 
 // gaveUp reports that the coordinator panicked too often.
