@@ -18,8 +18,8 @@ func (w *world) declare(d *script.Directive) error {
 	retention := messages.Retention(messages.Retention_value[d.Arg("retention", "RETAIN_NEVER")])
 	w.settings = &messages.JobSettings{
 		Checkpointing: &messages.CheckpointConfig{
-			IntervalMs: d.Int("interval", 0), TimeoutMs: d.Int("timeout", 60000), MaxConcurrent: 1,
-			MinPauseMs: d.Int("interval", 0), NumRetained: 2, AfterTasksFinish: true, Retention: retention,
+			IntervalMs: d.Int("interval", 0), TimeoutMs: d.Int("timeout", 60000), MaxConcurrent: uint32(d.Int("concurrent", 1)),
+			MinPauseMs: d.Int("min-pause", d.Int("interval", 0)), NumRetained: 2, AfterTasksFinish: true, Retention: retention,
 			TolerableFailures: uint32(d.Int("tolerable", 0)),
 		},
 		Restart: &messages.RestartConfig{

@@ -21,6 +21,18 @@ func (w *world) report(d *script.Directive) error {
 	return nil
 }
 
+// gates prints to which subtasks the gates of the sources are closed. It offers
+// each an event, which stays in a gate that is closed.
+func (w *world) gates() {
+	for _, s := range w.master.sources {
+		for i := range s.held {
+			if !s.gate.Offer(i, &messages.SplitAssignment{}) {
+				fmt.Fprintf(&w.out, "closed to %s/%d\n", s.uid, i)
+			}
+		}
+	}
+}
+
 // stray sends one message of each kind that the Master must not obey.
 func (w *world) stray() {
 	now, old := w.deployed[w.order[0]], w.forgotten[0]

@@ -153,6 +153,8 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(h)
 	case "old-report": // a task of the attempt before reports a state
 		w.step(w.state(w.forgotten[0], messages.TaskState(messages.TaskState_value["TASK_"+d.Words()[0]]), ""))
+	case "gates": // lists the subtasks that must not hear from their enumerator yet
+		w.gates()
 	case "stray": // messages that belong nowhere
 		w.stray()
 	case "cancel":
@@ -194,6 +196,8 @@ func (w *world) directive(d *script.Directive) error {
 		if err := w.master.Failure(); err != nil {
 			fmt.Fprintf(&w.out, "failure: %v\n", err)
 		}
+	case "stats":
+		fmt.Fprintf(&w.out, "%+v\n", w.master.Stats().Counts)
 	case "record":
 		r := w.store.Job(testJob)
 		r.Graph, r.Settings = nil, nil

@@ -132,7 +132,7 @@ func (m *Master) settle() {
 	delayMs, giveUp := m.restarts.Failed(m.nowMs, m.random)
 	if giveUp != "" {
 		m.failure = fmt.Errorf("%w; %s", m.failure, giveUp)
-		m.keep = m.keep || !m.started // as with every end of a job that could not start
+		m.keep = !m.started // as with every end of a job that could not start
 		m.record(messages.JobStatus_FAILED)
 		return
 	}
