@@ -15,10 +15,28 @@ import (
 	"time"
 )
 
-// build compiles a main package.
+// built has the binaries of this test run.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "process-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(built); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// build compiles a main package, once.
 func build(t *testing.T, pkg string) (binary string) {
 	t.Helper()
-	binary = filepath.Join(t.TempDir(), "program")
+	binary = filepath.Join(built, strings.ReplaceAll(pkg, "/", "-"), "program")
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
 	if out, err := exec.Command("go", "build", "-o", binary, pkg).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
