@@ -591,7 +591,8 @@ func (x *EndOfData) GetDrain() bool {
 	return false
 }
 
-// EndOfPartition is the last message of a channel.
+// EndOfPartition is the last message of a channel. A repetition of it has the
+// same number and is ignored.
 type EndOfPartition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -652,8 +653,10 @@ func (x *EndOfPartition) GetSeq() uint64 {
 	return 0
 }
 
-// Credit lets the sender send more: the receiver has consumed messages and
-// bytes of the channel. It flows against the data and needs no credit itself.
+// Credit lets the sender send more: so many batches, modulo 2^32, and bytes of
+// the channel the receiver has consumed since the channel was opened. They are
+// totals, so that a later Credit makes up for a lost one. It flows against the
+// data and needs no credit itself.
 type Credit struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Attempt uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -662,7 +665,10 @@ type Credit struct {
 	Messages uint32 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"`
 	Bytes    uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Open says that the receiver is there: the channel may be used from now on.
-	Open          bool `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	Open bool `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	// Ended says that EndOfPartition has arrived. The sender repeats that until
+	// then, for a while: no message follows by whose number its loss would show.
+	Ended         bool `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -732,8 +738,16 @@ func (x *Credit) GetOpen() bool {
 	return false
 }
 
+func (x *Credit) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
 // ChannelRequest asks a receiver whether it is there; it answers with a Credit
-// that opens the channel. The receiver opens its channels by itself when it
+// that opens the channel. A sender that waits for a Credit asks again each
+// second, so that the loss of one, or of a ChannelRequest, heals. The receiver opens its channels by itself when it
 // starts, too: whichever of the two starts last is heard by the other, and
 // nothing is sent to a task that does not exist yet.
 type ChannelRequest struct {
@@ -852,13 +866,14 @@ const file_data_proto_rawDesc = "" +
 	"\x0eEndOfPartition\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\x80\x01\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\x96\x01\n" +
 	"\x06Credit\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\rR\x06output\x12\x1a\n" +
 	"\bmessages\x18\x03 \x01(\rR\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x12\n" +
-	"\x04open\x18\x05 \x01(\bR\x04open\"@\n" +
+	"\x04open\x18\x05 \x01(\bR\x04open\x12\x14\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended\"@\n" +
 	"\x0eChannelRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\rR\x05inputB\x1cZ\x1acutwater/messages;messagesb\x06proto3"

@@ -102,7 +102,7 @@ func (l *leaky) Process(c *stream.Context[string, int64], v timed) error {
 func TestExactlyOnceFindsMistakes(t *testing.T) {
 	message := fails(func(tb testkit.TB) {
 		testkit.ExactlyOnce(tb, func(b *stream.Topology) stream.Stream[int64] {
-			in := stream.From(b, "clicks", testkit.Records(clicks(300)))
+			in := stream.From(b, "clicks", testkit.Records(clicks(3000)))
 			return stream.Process(stream.KeyBy(in, func(timed) string { return "one" }), "leaky", func() *leaky { return &leaky{} })
 		}, testkit.Seeds(1, 50))
 	})

@@ -98,7 +98,7 @@ func RandomFaults(seed uint64) Faults {
 		LoseData: some(0.002), DuplicateData: some(0.002), ReorderData: some(0.004), LoseCredit: some(0.001),
 		SlowTask: some(0.02), SlowWork: some(0.03),
 		MetadataUnknown: some(0.05), MetadataUnavailable: some(0.03),
-		DiskFails: some(0.003), DiskFlips: some(0.01), DiskSlow: some(0.01), CrashInWork: some(0.002),
+		DiskFails: some(0.003), DiskFlips: some(0.004), DiskSlow: some(0.01), CrashInWork: some(0.002),
 		UntilMs: 20_000,
 	}
 }
@@ -106,7 +106,9 @@ func RandomFaults(seed uint64) Faults {
 // Disasters is a Plan: nodes crash, some of them for long, are cut off or lose
 // power, and the disk fills up, at seeded times.
 func Disasters(w *World) {
-	at := func(f func()) { w.After(int64(20+w.Random(1000)), f) }
+	at := func(f func()) { // soon, so that it meets the work, or later, among what follows
+		w.After(int64(10+w.Random([]int{150, 1000}[w.Random(2)])), f)
+	}
 	node := func() *Node { return w.nodes[w.Random(len(w.nodes))] }
 	for range w.Random(3) {
 		at(func() { node().CrashFor(int64(50 + w.Random(1000))) })

@@ -14,8 +14,7 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "replay this seed of the simulation only")
-	traceFlag = flag.Bool("trace", false, "with -seed: print every message, fault and event")
+	seedFlag  = flag.Uint64("seed", 0, "replay this seed of the simulation only; with -v print every message, fault and event")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds the simulation runs; 0 means 60, or 20 with -short")
 	firstFlag = flag.Uint64("first", 1, "the first of -seeds seeds")
 )
@@ -33,7 +32,7 @@ func readings(n int) string {
 const header = `
 name: sim
 parallelism: %d
-checkpointing: {interval: 50ms, timeout: 2s, tolerable-failures: 3}
+checkpointing: {interval: 50ms, timeout: 2s, tolerable-failures: 3, inline-threshold: %s}
 operators:
   - uid: readings
     source: {file: {path: in.csv, format: csv, split-size: 1KiB, schema: {at: timestamp, key: string, value: int}}}
@@ -48,6 +47,9 @@ const chain = header + `
     input: large
     sink: {file: {path: out, format: csv}}
 `
+
+// small is an inline threshold that puts most state in files of its own.
+const small, standard = "64B", "20KiB"
 
 const shuffle = header + `
   - uid: minutes
@@ -76,9 +78,9 @@ const union = header + `
     sink: {file: {path: out, format: csv}}
 `
 
-func scenario(topology string, parallelism, nodes, rows int) *Scenario {
+func scenario(topology string, parallelism int, inline string, nodes, rows int) *Scenario {
 	return &Scenario{
-		Topology: fmt.Sprintf(topology, parallelism),
+		Topology: fmt.Sprintf(topology, parallelism, inline),
 		Files:    map[string]string{"/job/in.csv": readings(rows), "/job/more.csv": readings(rows / 2)},
 		Out:      "/job/out",
 		Nodes:    nodes,
@@ -88,10 +90,10 @@ func scenario(topology string, parallelism, nodes, rows int) *Scenario {
 // scenarios are the shapes that the simulation runs, by name.
 func scenarios() map[string]*Scenario {
 	return map[string]*Scenario{
-		"chain":        scenario(chain, 2, 2, 600),
-		"shuffle":      scenario(shuffle, 2, 2, 600),
-		"union":        scenario(union, 2, 3, 400),
-		"more readers": scenario(shuffle, 4, 2, 60),
+		"chain":        scenario(chain, 2, standard, 2, 600),
+		"shuffle":      scenario(shuffle, 2, small, 2, 600),
+		"union":        scenario(union, 2, small, 3, 400),
+		"more readers": scenario(shuffle, 4, standard, 2, 60),
 	}
 }
 
@@ -140,7 +142,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	list := names(all)
 	if *seedFlag != 0 {
 		s := all[list[*seedFlag%uint64(len(list))]]
-		if *traceFlag {
+		if testing.Verbose() {
 			s.Trace = os.Stdout
 		}
 		r, err := runSeed(s, *seedFlag)
@@ -187,7 +189,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 					}
 				}
 				if err != nil {
-					t.Errorf("scenario %q: %v\n%sreplay: go test ./testkit -run TestExactlyOnceUnderFaults -seed %d -trace", name, err, ending(r), seed)
+					t.Errorf("scenario %q: %v\n%sreplay: go test ./testkit -run TestExactlyOnceUnderFaults -seed %d -v", name, err, ending(r), seed)
 					return
 				}
 				mu.Lock()

@@ -119,16 +119,96 @@ func TestCredit(t *testing.T) {
 	if got := c.received(); strings.HasSuffix(got, "Watermark") {
 		t.Fatalf("the watermark overtook a batch: %s", got)
 	}
-	c.out.credit(&messages.Credit{Messages: 2, Bytes: 2 * bytes})
+	c.out.credit(&messages.Credit{Messages: 3, Bytes: 3 * bytes})
 	if got := c.received(); !strings.HasSuffix(got, "RecordBatch Watermark") || strings.Contains(got, "gap") {
 		t.Fatalf("got %s", got)
 	}
 	if c.yield.Full || !c.out.drained() || c.out.consumed() {
 		t.Fatal("the output must have room again and outstanding batches")
 	}
-	c.out.credit(&messages.Credit{Messages: windowMessages - 1, Bytes: (windowMessages - 1) * bytes})
+	c.out.credit(&messages.Credit{Messages: windowMessages + 2, Bytes: (windowMessages + 2) * bytes})
 	if !c.out.consumed() {
 		t.Fatal("everything was consumed")
+	}
+}
+
+// Credit counts from the channel's opening: a later one makes up for one that was
+// lost, and one that comes late or twice changes nothing.
+func TestCreditIsATotal(t *testing.T) {
+	c := newChannelPair(t)
+	for range 4 {
+		c.batch(10)
+	}
+	c.received()
+	bytes := uint64(len(c.receiver.got[0].(*messages.RecordBatch).Data))
+	for _, total := range []uint32{3, 1, 3} {
+		c.out.credit(&messages.Credit{Messages: total, Bytes: uint64(total) * bytes})
+		if got := c.out.channels[0].messages; got != 1 {
+			t.Fatalf("%d batches are outstanding after the credit of %d, want 1", got, total)
+		}
+	}
+}
+
+// A sender that waits for credit asks for it again, and one that heard something
+// since does not.
+func TestCreditIsAskedFor(t *testing.T) {
+	asks := func(c *channelPair) (n int) {
+		c.receiver.got = nil
+		c.out.request()
+		c.d.run()
+		for _, m := range c.receiver.got {
+			if r, ok := m.(*messages.ChannelRequest); ok && r.Attempt == 3 && r.Input == 5 {
+				n++
+			}
+		}
+		return n
+	}
+	c := newClosedPair(t)
+	if asks(c) != 1 || asks(c) != 1 {
+		t.Error("it does not ask whether the receiver is there")
+	}
+	c.out.credit(&messages.Credit{Open: true})
+	c.batch(10)
+	if asks(c) != 0 {
+		t.Error("it asks although a credit has just come")
+	}
+	if asks(c) != 1 {
+		t.Error("it does not ask for the credit of its batch")
+	}
+	c.out.credit(&messages.Credit{Messages: 1, Bytes: uint64(c.out.channels[0].bytes)})
+	if asks(c) != 0 || asks(c) != 0 {
+		t.Error("it asks although nothing is outstanding")
+	}
+}
+
+// The last message of a channel is repeated until it is confirmed. The receiver
+// takes it once and confirms each, so that the loss of either heals.
+func TestEndIsRepeated(t *testing.T) {
+	c := newChannelPair(t)
+	if c.out.repeatEnds() || !c.out.endsConfirmed() {
+		t.Fatal("a channel that has not ended waits for a confirmation")
+	}
+	c.out.broadcast(func() proto.Message { return &messages.EndOfPartition{} })
+	if !c.out.repeatEnds() || c.out.endsConfirmed() {
+		t.Fatal("the end is not repeated")
+	}
+	c.d.run()
+	first, second := c.receiver.got[0].(*messages.EndOfPartition), c.receiver.got[1].(*messages.EndOfPartition)
+	if !proto.Equal(first, second) {
+		t.Fatalf("the repetition of %v is %v", first, second)
+	}
+	in := &inputs{attempt: 3, channels: make([]inputChannel, 6)}
+	in.channels[5] = inputChannel{next: 1, route: c.receiver.self.System.Route("n|receiver", "n|sender")}
+	if in.repeated(first) || !in.accept(first) {
+		t.Fatal("the end is not taken")
+	}
+	in.end(5)
+	if !in.repeated(second) || in.repeated(&messages.EndOfPartition{Attempt: 3, Channel: 5, Seq: 2}) {
+		t.Fatal("a repetition is not told from another message")
+	}
+	c.out.credit(&messages.Credit{Ended: true})
+	if c.out.repeatEnds() || !c.out.endsConfirmed() {
+		t.Fatal("the end is repeated after its confirmation")
 	}
 }
 

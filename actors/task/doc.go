@@ -15,7 +15,7 @@
 //     NotifyCheckpointComplete, NotifyCheckpointAborted, SplitAssignment,
 //     EndOfDataAck, CancelTask, TimerFired, WorkDone.
 //   - Finished, Closed: the end was reported and is repeated until TaskStateAck
-//     comes; all else is dropped.
+//     comes, and EndOfPartition until a Credit confirms it; all else is dropped.
 //
 // # One thing at a time
 //

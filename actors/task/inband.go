@@ -24,6 +24,10 @@ func (t *Task) recordBatch(b *messages.RecordBatch) error {
 
 // inBand handles every other message of a channel.
 func (t *Task) inBand(m inBand) error {
+	if end, ok := m.(*messages.EndOfPartition); ok && t.in.repeated(end) {
+		t.in.end(end.Channel)
+		return nil
+	}
 	if !t.in.accept(m) {
 		return nil
 	}

@@ -20,15 +20,24 @@ type inputChannel struct {
 	output   uint32        // the sender's number of the channel
 	input    int           // the head operator's input
 	next     uint64        // the sequence number that must come
-	messages uint32        // consumed, not yet given back
+	messages uint32        // consumed since the channel was opened
 	bytes    uint64
+	told     uint32 // of messages and bytes, what the sender was told
+	toldOf   uint64
 	ended    bool
 }
 
-// open tells the sender of a channel that this task is there.
+// open tells the sender of a channel that this task is there, and how far it is.
 func (in *inputs) open(channel uint32) {
 	c := &in.channels[channel]
-	c.route.Send(&messages.Credit{Attempt: in.attempt, Output: c.output, Open: true})
+	in.tell(c, &messages.Credit{Open: true})
+}
+
+// tell sends what was consumed in all, and whatever else the message says.
+func (in *inputs) tell(c *inputChannel, m *messages.Credit) {
+	m.Attempt, m.Output, m.Messages, m.Bytes = in.attempt, c.output, c.messages, c.bytes
+	c.told, c.toldOf = c.messages, c.bytes
+	c.route.Send(m)
 }
 
 // openAll tells every sender; one that is not there yet will ask.
@@ -81,22 +90,25 @@ func (in *inputs) consumed(channel uint32, bytes int) {
 	c := &in.channels[channel]
 	c.messages++
 	c.bytes += uint64(bytes)
-	if c.messages >= windowMessages/2 || c.bytes >= windowBytes/2 || c.ended {
+	if c.messages-c.told >= windowMessages/2 || c.bytes-c.toldOf >= windowBytes/2 || c.ended {
 		in.giveBack(c)
 	}
 }
 
 func (in *inputs) giveBack(c *inputChannel) {
-	if c.messages == 0 {
-		return
+	if c.messages != c.told {
+		in.tell(c, &messages.Credit{})
 	}
-	c.route.Send(&messages.Credit{Attempt: in.attempt, Output: c.output, Messages: c.messages, Bytes: c.bytes})
-	c.messages, c.bytes = 0, 0
 }
 
-// end marks a channel's last message and settles its credit.
+// end marks a channel's last message and confirms it, each time that it comes.
 func (in *inputs) end(channel uint32) {
 	c := &in.channels[channel]
 	c.ended = true
-	in.giveBack(c)
+	in.tell(c, &messages.Credit{Ended: true})
+}
+
+// repeated reports whether a message repeats the last one of its channel.
+func (in *inputs) repeated(m *messages.EndOfPartition) bool {
+	return m.Attempt == in.attempt && int(m.Channel) < len(in.channels) && in.channels[m.Channel].ended && m.Seq == in.channels[m.Channel].next-1
 }

@@ -16,6 +16,9 @@ const (
 	// maxRepeats is how often a closed task repeats its end. Whoever asks later is
 	// answered by the task manager, which remembers it.
 	maxRepeats = 300
+	// maxEndRepeats is how often it repeats the end of its channels. A receiver that
+	// is silent for longer has been given up with its node.
+	maxEndRepeats = 15
 )
 
 // state reports a new state of the task to its coordinator, until acknowledged.
@@ -36,14 +39,11 @@ func (t *Task) sendReport() {
 func (t *Task) armRepeat() {
 	t.timers.arm(repeatTimer, repeatMs, func() error {
 		if t.closed {
-			if t.repeats++; t.repeats > maxRepeats {
-				t.report = nil
-				t.self.Stop()
-				return nil
-			}
+			t.repeatEnd()
+			return nil
 		}
 		t.sendReport()
-		if t.ended && !t.closed {
+		if t.ended {
 			t.toCoordinator(&messages.EndOfDataReached{Fence: t.fence, Task: t.deploy.Task})
 			t.armRepeat()
 		}
@@ -51,13 +51,40 @@ func (t *Task) armRepeat() {
 	})
 }
 
-// acknowledged ends the repetition; a closed task has then nothing left to do.
+// repeatEnd tells the coordinator and the receivers again what they have not
+// confirmed, a bounded number of times.
+func (t *Task) repeatEnd() {
+	t.repeats++
+	t.sendReport()
+	ends := t.out != nil && t.repeats <= maxEndRepeats && t.out.repeatEnds()
+	if t.repeats > maxRepeats || t.report == nil && !ends {
+		t.self.Stop()
+		return
+	}
+	t.armRepeat()
+}
+
+// armAsk asks again for the Credit that the outputs wait for, while the task lives.
+func (t *Task) armAsk() {
+	t.timers.arm(askTimer, repeatMs, func() error {
+		t.out.request()
+		t.armAsk()
+		return nil
+	})
+}
+
+// acknowledged ends the repetition of a report.
 func (t *Task) acknowledged(m *messages.TaskStateAck) {
 	if t.report == nil || m.State != t.report.State {
 		return
 	}
 	t.report = nil
-	if t.closed {
+	t.leave()
+}
+
+// leave stops a closed task that has nothing left to tell.
+func (t *Task) leave() {
+	if t.closed && t.report == nil && (t.out == nil || t.out.endsConfirmed()) {
 		t.timers.cancelAll()
 		t.self.Stop()
 	}

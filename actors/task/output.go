@@ -49,7 +49,12 @@ type outputChannel struct {
 	bytes    int
 	queue    []proto.Message // waits behind a batch that has no credit
 	queued   int             // bytes in queue
-	ended    bool
+
+	returned   uint32 // batches and bytes that the receiver has consumed, as it said
+	returnedOf uint64
+	heard      bool // a Credit came since the last ask
+	ended      bool // EndOfPartition was sent
+	confirmed  bool // and has arrived
 }
 
 // full reports whether no batch may be sent now. An oversize batch may go when
@@ -84,11 +89,39 @@ func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operat
 	return o
 }
 
-// request asks every receiver whether it is there.
+// request asks the receivers for a Credit that this task waits for: whether they
+// are there, and later what they have consumed, if none has come since the last
+// time. What it stands for may have been lost.
 func (o *outputs) request() {
 	for i := range o.channels {
-		o.channels[i].route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: o.channels[i].receiver})
+		c := &o.channels[i]
+		if !c.open || c.messages > 0 && !c.heard {
+			c.route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: c.receiver})
+		}
+		c.heard = false
 	}
+}
+
+// repeatEnds sends again each last message that was not confirmed, and reports
+// whether there was one. It has its number still: the receiver takes it once.
+func (o *outputs) repeatEnds() (some bool) {
+	for i := range o.channels {
+		if c := &o.channels[i]; c.ended && !c.confirmed {
+			some = true
+			c.route.Send(&messages.EndOfPartition{Attempt: o.attempt, Channel: c.receiver, Seq: c.seq})
+		}
+	}
+	return some
+}
+
+// endsConfirmed reports whether every last message that was sent has arrived.
+func (o *outputs) endsConfirmed() bool {
+	for i := range o.channels {
+		if c := &o.channels[i]; c.ended && !c.confirmed {
+			return false
+		}
+	}
+	return true
 }
 
 // cut sends the batch that a channel's builder has gathered, or queues it.
@@ -166,9 +199,12 @@ func (o *outputs) send(c *outputChannel, m proto.Message) {
 func (o *outputs) credit(m *messages.Credit) {
 	c := &o.channels[m.Output]
 	was := c.starving()
-	c.open = c.open || m.Open
-	c.messages -= int(m.Messages)
-	c.bytes -= int(m.Bytes)
+	c.open, c.heard, c.confirmed = c.open || m.Open, true, c.confirmed || m.Ended
+	if n := int32(m.Messages - c.returned); n > 0 { // else it is older than the last one
+		c.messages -= int(n)
+		c.bytes -= int(m.Bytes - c.returnedOf)
+		c.returned, c.returnedOf = m.Messages, m.Bytes
+	}
 	protocol.Assert(c.messages >= 0 && c.bytes >= 0, "credit for output %d exceeds what is outstanding: %d messages, %d bytes", m.Output, c.messages, c.bytes)
 	sent := 0
 	for _, q := range c.queue {

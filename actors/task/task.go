@@ -122,6 +122,9 @@ func (t *Task) Started(self *system.Self) {
 	t.out = newOutputs(self, t.env.Pool, t.deploy, &t.yield)
 	t.out.fail = t.fail
 	t.out.request()
+	if len(t.deploy.Outputs) > 0 {
+		t.armAsk()
+	}
 	t.in.openAll()
 	afterFinish := t.deploy.Settings.GetCheckpointing().GetAfterTasksFinish()
 	if t.deploy.Settings.GetCheckpointing().GetAtLeastOnce() {
@@ -211,7 +214,8 @@ func (t *Task) receive(m proto.Message) error {
 	return nil
 }
 
-// receiveClosed repeats the task's last state until it is acknowledged.
+// receiveClosed repeats the task's last state, and the last messages of its
+// channels, until they are confirmed.
 func (t *Task) receiveClosed(m proto.Message) {
 	switch m := m.(type) {
 	case *messages.TaskStateAck:
@@ -220,6 +224,9 @@ func (t *Task) receiveClosed(m proto.Message) {
 		}
 	case *messages.TimerFired:
 		_ = t.timers.fired(m) // only the repetition is armed, and it cannot fail
+	case *messages.Credit:
+		t.credit(m)
+		t.leave()
 	case *messages.CancelTask:
 		t.sendReport()
 	}
@@ -263,7 +270,7 @@ func (t *Task) flush() error {
 // credit takes in what a receiver gave back; it may be what the step in hand
 // waits for.
 func (t *Task) credit(m *messages.Credit) {
-	if m.Attempt != t.fence.Attempt {
+	if m.Attempt != t.fence.Attempt || t.out == nil {
 		t.stale++
 		return
 	}

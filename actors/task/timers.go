@@ -12,6 +12,7 @@ const (
 	repeatTimer = "repeat"
 	wakeTimer   = "wake"
 	callTimer   = "call"
+	askTimer    = "ask"
 )
 
 // timers are the task's timers at the timer actor of its node.
@@ -58,7 +59,7 @@ func (t *timers) fired(m *messages.TimerFired) error {
 
 // cancelAll disarms everything.
 func (t *timers) cancelAll() {
-	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer} {
+	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer, askTimer} {
 		if _, ok := t.armed[key]; ok {
 			delete(t.armed, key)
 			t.self.Send(t.actor, &messages.CancelTimer{Owner: string(t.self.Address), Key: key})
