@@ -49,6 +49,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("Cancelled", func(t *testing.T) { cancelled(t, open) })
 	t.Run("Handles", func(t *testing.T) { handles(t, open) })
 	t.Run("Timers", func(t *testing.T) { timers(t, open) })
+	t.Run("TimersModel", func(t *testing.T) { timersModel(t, open) })
+	t.Run("TimersRescale", func(t *testing.T) { timersRescale(t, open) })
 }
 
 var (
