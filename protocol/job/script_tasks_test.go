@@ -33,6 +33,34 @@ func (w *world) gates() {
 	}
 }
 
+// early sends what only a job with an epoch, or with tasks, can have asked for.
+func (w *world) early() {
+	fence, task := &messages.Fence{Job: testJob, Epoch: 1, Attempt: 1}, &messages.TaskId{Vertex: "src"}
+	for _, m := range []proto.Message{
+		&messages.AcknowledgeCheckpoint{Fence: fence, Task: task, Checkpoint: 1},
+		&messages.DeclineCheckpoint{Fence: fence, Task: task, Checkpoint: 1},
+		&messages.TaskStateChanged{Fence: fence, Task: task, State: messages.TaskState_TASK_RUNNING},
+		&messages.EndOfDataReached{Fence: fence, Task: task},
+		&messages.SplitRequest{Fence: fence, Task: task, Uid: "src", Number: 1},
+		&messages.SplitAck{Fence: fence, Task: task, Uid: "src", Number: 1},
+		&messages.Heartbeat{Node: "n1", Fence: fence, Tasks: []*messages.TaskId{task}},
+		&messages.TimerFired{Key: "checkpoint/periodic", Generation: 1},
+		&messages.WorkDone{Op: 4711},
+	} {
+		w.step(m)
+	}
+}
+
+// stateOf is an operator's state in a stored checkpoint: location= uid=.
+func (w *world) stateOf(d *script.Directive) *messages.OperatorState {
+	for _, s := range w.files[d.Arg("location", "")].GetOperators() {
+		if s.Uid == d.Arg("uid", "") {
+			return s
+		}
+	}
+	panic("no such state in " + d.Arg("location", ""))
+}
+
 // stray sends one message of each kind that the Master must not obey.
 func (w *world) stray() {
 	now, old := w.deployed[w.order[0]], w.forgotten[0]
@@ -45,6 +73,10 @@ func (w *world) stray() {
 		&messages.SplitRequest{Fence: now.Fence, Task: now.Task, Uid: "nothing", Number: 1},
 		&messages.SplitRequest{Fence: now.Fence, Task: other.Task, Uid: "src", Number: 1},
 		&messages.SplitRequest{Fence: now.Fence, Task: nobody, Uid: "src", Number: 1},
+		&messages.SplitAck{Fence: old.Fence, Task: now.Task, Uid: "src", Number: 1},
+		&messages.SplitAck{Fence: now.Fence, Task: now.Task, Uid: "nothing", Number: 1},
+		&messages.SplitAck{Fence: now.Fence, Task: other.Task, Uid: "src", Number: 1},
+		&messages.SplitAck{Fence: now.Fence, Task: nobody, Uid: "src", Number: 1},
 		&messages.EndOfDataReached{Fence: old.Fence, Task: old.Task},
 		&messages.EndOfDataReached{Fence: now.Fence, Task: nobody},
 		&messages.TaskStateChanged{Fence: now.Fence, Task: nobody, State: messages.TaskState_TASK_FAILED},

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,8 +64,12 @@ func newWorld() *world {
 func (w *world) run(d *script.Directive) (string, error) {
 	w.out.Reset()
 	err := w.directive(d)
-	return w.out.String(), err
+	return oneSpace.Replace(w.out.String()), err
 }
+
+// oneSpace undoes what protobuf does to its errors: the space behind "proto:" differs
+// from build to build, so that nobody relies on it.
+var oneSpace = strings.NewReplacer("proto:\u00a0", "proto: ", `proto:\u00a0`, "proto: ")
 
 func (w *world) directive(d *script.Directive) error {
 	switch d.Verb {
@@ -86,7 +91,11 @@ func (w *world) directive(d *script.Directive) error {
 			w.master.SetNodes(w.nodes)
 		}
 	case "start": // a new coordinator
-		m, err := NewMaster(MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: w.graph, Settings: w.settings, Nodes: w.nodes, Hooks: w.hooks})
+		c := MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: w.graph, Settings: w.settings, Nodes: w.nodes, Hooks: w.hooks}
+		if why := d.Arg("give-up", ""); why != "" {
+			c.GiveUp = errors.New(why)
+		}
+		m, err := NewMaster(c)
 		if err != nil {
 			return err
 		}
@@ -94,7 +103,7 @@ func (w *world) directive(d *script.Directive) error {
 		w.carryOut(m.Start(w.nowMs, 0))
 	case "takeover": // another coordinator takes an epoch behind the Master's back
 		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: testJob}}})
-	case "answer": // the oldest outstanding work: [fail=why [transient]] [lost] [unapplied]
+	case "answer": // the oldest outstanding work, of a kind: [work=kind] [fail=why [transient]] [lost] [unapplied] [refused] [stale] [empty]
 		return w.answer(d)
 	case "settle": // answers all outstanding work, save what words name
 		for {
@@ -155,6 +164,8 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(w.state(w.forgotten[0], messages.TaskState(messages.TaskState_value["TASK_"+d.Words()[0]]), ""))
 	case "gates": // lists the subtasks that must not hear from their enumerator yet
 		w.gates()
+	case "early": // messages that cannot be meant for a job without an epoch
+		w.early()
 	case "stray": // messages that belong nowhere
 		w.stray()
 	case "cancel":
@@ -188,6 +199,12 @@ func (w *world) directive(d *script.Directive) error {
 	case "forget": // takes a checkpoint off the record
 		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_ForgetCheckpoints{ForgetCheckpoints: &messages.ForgetCheckpoints{
 			Job: testJob, Epoch: w.store.Job(testJob).Epoch, Checkpoints: []uint64{uint64(d.Int("checkpoint", 0))}}}})
+	case "keyed": // gives an operator in a checkpoint state of all its key groups
+		s := w.stateOf(d)
+		s.Subtasks = []*messages.SubtaskEntry{{State: &messages.OperatorSubtaskState{Uid: s.Uid, Keyed: &messages.KeyedState{
+			KeyGroups: &messages.KeyGroupRange{Last: s.MaxParallelism - 1}}}}}
+	case "spoil": // makes the state of a source's enumerator unreadable
+		w.stateOf(d).Coordinator.Where = &messages.StateHandle_Inline{Inline: []byte{0xff}}
 	case "move": // moves a checkpoint's directory
 		w.files[d.Arg("to", "")] = w.files[d.Arg("from", "")]
 		delete(w.files, d.Arg("from", ""))

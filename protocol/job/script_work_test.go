@@ -9,6 +9,7 @@ import (
 
 	"cutwater/internal/script"
 	"cutwater/messages"
+	"cutwater/protocol"
 )
 
 func (w *world) apply(c *messages.MetadataCommand) *messages.MetadataResult {
@@ -19,19 +20,31 @@ func (w *world) answer(d *script.Directive) error {
 	if len(w.work) == 0 {
 		return errors.New("no work is outstanding")
 	}
-	task := w.work[0].Task
+	i := 0
+	if kind := d.Arg("work", ""); kind != "" {
+		i = slices.IndexFunc(w.work, func(k protocol.Work) bool { return nameOf(k.Task) == kind })
+		if i < 0 {
+			return fmt.Errorf("no %s is outstanding", kind)
+		}
+	}
 	if why := d.Arg("fail", ""); why != "" {
-		return w.done(0, &messages.WorkDone{Failure: why, Io: true, Transient: d.Has("transient")})
+		return w.done(i, &messages.WorkDone{Failure: why, Io: true, Transient: d.Has("transient")})
 	}
 	a := &messages.WorkDone{}
-	if !d.Has("unapplied") {
-		a = w.perform(task)
+	if !d.Has("unapplied") && !d.Has("refused") && !d.Has("stale") && !d.Has("empty") {
+		a = w.perform(w.work[i].Task)
 	}
-	if d.Has("lost") || d.Has("unapplied") {
+	switch {
+	case d.Has("lost") || d.Has("unapplied"):
 		a.Result = &messages.WorkDone_Metadata{Metadata: &messages.MetadataResult{
 			Outcome: messages.MetadataOutcome_UNKNOWN, Failure: "leadership was lost"}}
+	case d.Has("refused"):
+		a.Result = &messages.WorkDone_Metadata{Metadata: &messages.MetadataResult{
+			Outcome: messages.MetadataOutcome_REFUSED, Failure: "the job was deleted"}}
+	case d.Has("stale"):
+		a.Result = &messages.WorkDone_Metadata{Metadata: &messages.MetadataResult{Outcome: messages.MetadataOutcome_STALE_EPOCH}}
 	}
-	return w.done(0, a)
+	return w.done(i, a)
 }
 
 func nameOf(m proto.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }

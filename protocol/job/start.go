@@ -104,7 +104,7 @@ func (m *Master) recordRead(r *messages.JobRecord) {
 		return
 	}
 	switch {
-	case r.Job != m.config.Job:
+	case r.GetJob() != m.config.Job:
 		m.refuse(fmt.Errorf("job %s is not on record any more; deploy it again", m.config.Job))
 	case r.Epoch != m.epoch:
 		m.fenced()
