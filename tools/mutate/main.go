@@ -109,7 +109,8 @@ func mutate(o options) error {
 func (o options) chosen(m *mutant) bool {
 	return (o.pkg == "" || filepath.Base(m.pkg) == strings.TrimSuffix(filepath.Base(o.pkg), "/")) &&
 		(o.file == "" || filepath.Base(m.path) == filepath.Base(o.file)) &&
-		(o.run == "" || m.place() == o.run)
+		(o.run == "" || m.place() == o.run) &&
+		(o.how != "true" || m.kind != caseType) // no case is taken for every type
 }
 
 // machineFiles lists the Go files of protocol/... that are not tests.
