@@ -319,14 +319,26 @@ func (m *Master) fence() *messages.Fence {
 	return &messages.Fence{Job: m.config.Job, Epoch: m.epoch, Attempt: m.attempt}
 }
 
+// live reports whether the current attempt has tasks. Between two attempts there
+// is none: the enumerators that are being prepared are the next one's, and nothing
+// that the last one's tasks still say may reach them.
+func (m *Master) live() bool {
+	switch m.phase {
+	case deploying, running, suspending, stopping:
+		return true
+	}
+	return false
+}
+
 // current reports whether a message belongs to the current attempt.
 func (m *Master) current(f *messages.Fence) bool {
-	return m.attempts > 0 && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt
+	return m.live() && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt
 }
 
 // past reports whether a message belongs to an attempt that is over.
 func (m *Master) past(f *messages.Fence) bool {
-	return f.GetJob() == m.config.Job && (f.GetEpoch() < m.epoch || f.GetEpoch() == m.epoch && f.GetAttempt() < m.attempt)
+	return f.GetJob() == m.config.Job && (f.GetEpoch() < m.epoch || f.GetEpoch() == m.epoch &&
+		(f.GetAttempt() < m.attempt || f.GetAttempt() == m.attempt && !m.live()))
 }
 
 func (m *Master) drop(what string) {
