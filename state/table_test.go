@@ -4,10 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 
 	"cutwater/protocol/keygroup"
 )
@@ -210,39 +207,6 @@ func BenchmarkUpdate(b *testing.B) {
 			at(mix(i)%benchKeys).value.count++
 		}
 	})
-}
-
-// BenchmarkSeal is the synchronous part of a snapshot at 2^20 keys, and the
-// blocks of 100 updates that follow it while the snapshot is held: each update
-// meets a chunk that has to be copied.
-func BenchmarkSeal(b *testing.B) {
-	home, table := filled(b)
-	var sealing, blocks []time.Duration
-	key := make([]byte, 8)
-	r := rand.New(rand.NewPCG(1, 2))
-	b.ResetTimer()
-	for range b.N {
-		start := time.Now()
-		s, err := home.Seal(1, SealOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		sealing = append(sealing, time.Since(start))
-		for range 1000 {
-			start := time.Now()
-			for range 100 {
-				binary.LittleEndian.PutUint64(key, r.Uint64()%benchKeys)
-				table.Update(keygroup.Hash(key), key, 0)
-			}
-			blocks = append(blocks, time.Since(start))
-		}
-		s.Release()
-	}
-	slices.Sort(sealing)
-	slices.Sort(blocks)
-	b.ReportMetric(float64(sealing[len(sealing)/2].Nanoseconds()), "ns/seal")
-	b.ReportMetric(float64(blocks[len(blocks)*999/1000].Nanoseconds())/1000, "us/block-p99.9")
-	b.ReportMetric(float64(blocks[len(blocks)-1].Nanoseconds())/1000, "us/block-max")
 }
 
 // BenchmarkWrite is the asynchronous part of a full snapshot at 2^20 keys, but

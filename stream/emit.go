@@ -59,14 +59,7 @@ func emitter[T any](c *chain, n *node, sideName string, cd codec.Codec[T]) (Emit
 // edgeEmit returns the function that encodes records into an edge's builders.
 func edgeEmit[T any](p *Program, w *operator.EdgeWriter, cd codec.Codec[T]) (Emit[T], error) {
 	w.Init(cd.Width())
-	put := func(channel int, hash uint64, v T, ts int64) {
-		b := &w.Builders[channel]
-		fixed, text := b.Next(ts, hash)
-		b.SetText(cd.Encode(fixed, text, v))
-		if b.Size() >= w.Limit {
-			w.Cut(channel)
-		}
-	}
+	put := putter(w, cd)
 	switch w.Edge.Partitioning {
 	case messages.Partitioning_HASH:
 		to := p.nodes[w.Edge.ToUid]
@@ -97,11 +90,28 @@ func edgeEmit[T any](p *Program, w *operator.EdgeWriter, cd codec.Codec[T]) (Emi
 
 // hashEmit is the hot path of keyed edges.
 func hashEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T], key func([]byte, T) []byte) Emit[T] {
+	put := putter(w, cd)
 	var buf []byte
 	return func(v T, ts int64) {
 		buf = key(buf[:0], v)
 		hash := keygroup.Hash(buf)
-		channel := w.Owner(hash)
+		put(w.Owner(hash), hash, v, ts)
+	}
+}
+
+// putter returns the function that encodes a record into a channel's batch, which
+// it cuts when it is full.
+func putter[T any](w *operator.EdgeWriter, cd codec.Codec[T]) func(channel int, hash uint64, v T, ts int64) {
+	if !codec.HasText(cd) {
+		return func(channel int, hash uint64, v T, ts int64) {
+			b := &w.Builders[channel]
+			cd.Encode(b.NextFixed(ts, hash), nil, v)
+			if b.FixedSize() >= w.Limit {
+				w.Cut(channel)
+			}
+		}
+	}
+	return func(channel int, hash uint64, v T, ts int64) {
 		b := &w.Builders[channel]
 		fixed, text := b.Next(ts, hash)
 		b.SetText(cd.Encode(fixed, text, v))

@@ -54,3 +54,10 @@ type SinkWriter[T any] interface {
 	// Close drops what was not prepared.
 	Close() error
 }
+
+// PromptWriter is a SinkWriter whose readers wait for single records: what it
+// buffers is flushed after this many milliseconds at the latest. A writer without
+// it, or with 0, is flushed when it has buffered enough, and for checkpoints.
+type PromptWriter interface {
+	FlushAfterMs() int64
+}

@@ -195,6 +195,45 @@ func TestSinkHoldsWhileFlushIsBehind(t *testing.T) {
 	}
 }
 
+type promptSink struct{ *memorySink[ev] }
+
+type promptWriter struct{ memoryWriter[ev] }
+
+func (w *promptWriter) FlushAfterMs() int64 { return 10 }
+
+func (s promptSink) NewWriter(stream.SinkContext) (stream.SinkWriter[ev], error) {
+	return &promptWriter{memoryWriter[ev]{sink: s.memorySink}}, nil
+}
+
+// A prompt writer does not keep a single record back until a checkpoint, and has
+// one flush due however many records come.
+func TestSinkFlushesPromptWriters(t *testing.T) {
+	sink := promptSink{newMemorySink[ev]()}
+	sink.recordBytes = 1
+	b := stream.New("sinks")
+	stream.To(stream.From(b, "in", fiveRecords()), "out", sink)
+	p, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, p, nil, []string{"in", "out"})
+	d.records(t, 2)
+	sink.log = nil
+	d.advance(9)
+	d.settle()
+	if len(sink.log) != 0 {
+		t.Errorf("flushed before it was due: %v", sink.log)
+	}
+	d.advance(1)
+	d.settle()
+	d.records(t, 1)
+	d.advance(10)
+	d.settle()
+	if got := strings.Join(sink.log, ", "); got != "flush 2, flush 1" {
+		t.Errorf("log: %s", got)
+	}
+}
+
 type failingSink struct{ *memorySink[ev] }
 
 type failingWriter struct{ memoryWriter[ev] }

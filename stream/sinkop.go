@@ -47,6 +47,9 @@ type sinkOperator[T any] struct {
 	// dirty: something was written that no Prepare has taken.
 	dirty    bool
 	flushing bool
+	// promptMs is a PromptWriter's, prompted that a flush is due by it.
+	promptMs int64
+	prompted bool
 	// held and starting are the reasons why the chain stands still.
 	held, starting bool
 
@@ -86,6 +89,9 @@ func (o *sinkOperator[T]) Open(ctx *operator.Context) (err error) {
 	}
 	if o.writer, err = o.sink.NewWriter(o.context); err != nil {
 		return &operator.UserError{Uid: o.ID, Cause: err}
+	}
+	if w, ok := o.writer.(PromptWriter); ok {
+		o.promptMs = w.FlushAfterMs()
 	}
 	for i, c := range all {
 		if i%max(ctx.Parallelism, 1) != ctx.Subtask {
@@ -174,6 +180,14 @@ func (o *sinkOperator[T]) write(v T, ts int64) {
 		if n >= holdBytes && o.flushing {
 			o.hold(&o.held)
 		}
+	} else if o.promptMs > 0 && n > 0 && !o.prompted {
+		o.prompted = true
+		o.ctx.At(o.ctx.NowMs()+o.promptMs, func() {
+			o.prompted = false
+			if o.writer.Buffered() > 0 {
+				o.flush()
+			}
+		})
 	}
 }
 
@@ -187,7 +201,7 @@ func (o *sinkOperator[T]) flush() {
 	o.async(job.run, func() {
 		o.flushing = false
 		o.release(&o.held)
-		if o.writer.Buffered() >= flushBytes {
+		if n := o.writer.Buffered(); n >= flushBytes || n > 0 && o.promptMs > 0 {
 			o.flush()
 		}
 	})

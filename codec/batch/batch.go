@@ -38,20 +38,25 @@ func (b *Builder) Init(width int, keyed bool) {
 // Next adds a record and returns its fixed part, to be filled, and the text so
 // far, to be extended and handed to SetText. Both are valid until the next call.
 func (b *Builder) Next(timestampMs int64, hash uint64) (fixed, text []byte) {
+	return b.NextFixed(timestampMs, hash), b.text
+}
+
+// NextFixed is Next for codecs whose records have no text.
+func (b *Builder) NextFixed(timestampMs int64, hash uint64) (fixed []byte) {
 	at := len(b.fixed)
-	if at+b.width > cap(b.fixed) {
+	end := at + b.width
+	if end > cap(b.fixed) {
 		b.grow()
 	}
-	b.fixed = b.fixed[:at+b.width]
-	f := b.fixed[at : at+b.width : at+b.width]
-	binary.LittleEndian.PutUint64(f, uint64(timestampMs))
-	f = f[timestampWidth:]
-	if b.keyed {
-		binary.LittleEndian.PutUint64(f, hash)
-		f = f[hashWidth:]
-	}
+	b.fixed = b.fixed[:end]
 	b.count++
-	return f, b.text
+	f := b.fixed[at:end:end]
+	binary.LittleEndian.PutUint64(f, uint64(timestampMs))
+	if !b.keyed {
+		return f[timestampWidth:]
+	}
+	binary.LittleEndian.PutUint64(f[timestampWidth:], hash)
+	return f[timestampWidth+hashWidth:]
 }
 
 func (b *Builder) grow() {
@@ -68,6 +73,9 @@ func (b *Builder) Len() int { return b.count }
 
 // Size is the number of bytes that the batch would have.
 func (b *Builder) Size() int { return len(b.fixed) + len(b.text) }
+
+// FixedSize is Size for codecs whose records have no text.
+func (b *Builder) FixedSize() int { return len(b.fixed) }
 
 // Cut moves the gathered records into m, whose Data is overwritten from its
 // start, and empties the builder.

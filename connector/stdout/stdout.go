@@ -118,6 +118,14 @@ func (w *writer) Flush() func(context.Context) error {
 	return func(context.Context) error { return w.sink.printer.print(lines) }
 }
 
+// FlushAfterMs implements stream.PromptWriter.
+func (w *writer) FlushAfterMs() int64 {
+	if w.sink.atOnce {
+		return 10
+	}
+	return 0
+}
+
 // Prepare implements stream.SinkWriter.
 func (w *writer) Prepare(checkpoint uint64) func(context.Context) ([]*messages.Committable, error) {
 	lines := w.take()

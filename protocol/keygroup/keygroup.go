@@ -13,6 +13,7 @@ package keygroup
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -28,7 +29,28 @@ const (
 
 // Hash returns the hash of a key's canonical bytes: XXH64 with seed 0. It serves
 // key groups, tables and segments, and never changes.
-func Hash(key []byte) uint64 { return xxhash.Sum64(key) }
+func Hash(key []byte) uint64 {
+	if len(key) == 8 {
+		return hash8(binary.LittleEndian.Uint64(key))
+	}
+	return xxhash.Sum64(key)
+}
+
+// hash8 is XXH64 of 8 bytes, the width of integer keys, without the call.
+func hash8(v uint64) uint64 {
+	const (
+		prime1 = 0x9E3779B185EBCA87
+		prime2 = 0xC2B2AE3D27D4EB4F
+		prime3 = 0x165667B19E3779F9
+		prime4 = 0x85EBCA77C2B2AE63
+		prime5 = 0x27D4EB2F165667C5
+	)
+	h := bits.RotateLeft64(v*prime2, 31) * prime1
+	h = bits.RotateLeft64(h^(prime5+8), 27)*prime1 + prime4
+	h = (h ^ h>>33) * prime2
+	h = (h ^ h>>29) * prime3
+	return h ^ h>>32
+}
 
 // Of returns the key group of a hash, in [0, maxParallelism).
 func Of(hash uint64, maxParallelism int) int {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"pgregory.net/rapid"
 
 	"cutwater/protocol/keygroup"
@@ -30,6 +31,16 @@ func TestHashGolden(t *testing.T) {
 }
 
 // The key group of a hash never changes either.
+// The short way for integer keys is the same hash.
+func TestHashOfEightBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "key")
+		if got, want := keygroup.Hash(key), xxhash.Sum64(key); got != want {
+			t.Fatalf("Hash(%x) = %#x, want %#x", key, got, want)
+		}
+	})
+}
+
 func TestOfGolden(t *testing.T) {
 	for _, test := range []struct {
 		hash           uint64
