@@ -754,7 +754,10 @@ type ChannelRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Attempt uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Input is the receiver's number of the channel.
-	Input         uint32 `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	Input uint32 `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	// Eager says that the sender's node is short of memory: from now on the receiver
+	// gives each batch back as soon as it has consumed it.
+	Eager         bool `protobuf:"varint,3,opt,name=eager,proto3" json:"eager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +804,13 @@ func (x *ChannelRequest) GetInput() uint32 {
 		return x.Input
 	}
 	return 0
+}
+
+func (x *ChannelRequest) GetEager() bool {
+	if x != nil {
+		return x.Eager
+	}
+	return false
 }
 
 var File_data_proto protoreflect.FileDescriptor
@@ -873,10 +883,11 @@ const file_data_proto_rawDesc = "" +
 	"\bmessages\x18\x03 \x01(\rR\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x12\n" +
 	"\x04open\x18\x05 \x01(\bR\x04open\x12\x14\n" +
-	"\x05ended\x18\x06 \x01(\bR\x05ended\"@\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended\"V\n" +
 	"\x0eChannelRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
-	"\x05input\x18\x02 \x01(\rR\x05inputB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\x05input\x18\x02 \x01(\rR\x05input\x12\x14\n" +
+	"\x05eager\x18\x03 \x01(\bR\x05eagerB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_data_proto_rawDescOnce sync.Once

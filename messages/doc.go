@@ -52,7 +52,7 @@
 //	Watermark           event time has advanced; WatermarkIdle: the channel does not count, or counts again
 //	EndOfData           no record follows, barriers may
 //	EndOfPartition      nothing follows; resent until a Credit confirms it
-//	ChannelRequest      sender -> receiver, as a task starts: are you there? Answered by a Credit that opens the channel; resent while a Credit is waited for
+//	ChannelRequest      sender -> receiver, as a task starts: are you there? Answered by a Credit that opens the channel; resent while a Credit is waited for, and eager where the node lacks memory
 //	Credit              receiver -> sender, against the data, what was consumed in all; lost: the next one, or the answer to a ChannelRequest, makes up for it
 //
 // # Work and its answers

@@ -30,6 +30,8 @@ type ProcessOptions struct {
 	FS      vfs.FS
 	// Programs finds the code of a job by name.
 	Programs func(name string) (operator.Program, error)
+	// ChannelMemoryBytes bounds the memory of channels; see Deps.
+	ChannelMemoryBytes int64
 	// Event is told what happens; see Deps.Event.
 	Event func(protocol.Event)
 }
@@ -64,7 +66,7 @@ func Open(o ProcessOptions) (*Process, error) {
 	p := &Process{lock: lock, pool: system.NewPool(executorSlots), metadata: store}
 	sys := system.New(system.Options{Node: "local", Clock: system.NewWallClock(), Executor: p.pool})
 	p.Runtime, err = NewRuntime(Deps{
-		System: sys, FS: o.FS, Metadata: store, Programs: o.Programs, Random: random,
+		System: sys, FS: o.FS, Metadata: store, Programs: o.Programs, Random: random, ChannelMemoryBytes: o.ChannelMemoryBytes,
 		ScratchDir: path.Join(o.DataDir, "scratch"), Event: o.Event,
 	})
 	if err != nil {

@@ -35,6 +35,10 @@ type Deps struct {
 	Random func() uint64
 	// PollRecords bounds a turn of a source; 0 means the default.
 	PollRecords int
+	// ChannelMemoryBytes is what the node lends to the channels between its tasks
+	// beyond one batch each, which every channel has; 0 means 64 MiB. Less of it
+	// costs speed and nothing else.
+	ChannelMemoryBytes int64
 	// Event is told what happens in tasks and coordinators. It may be called
 	// from several actors at once and must not block. May be nil.
 	Event func(protocol.Event)
@@ -51,6 +55,7 @@ func NewRuntime(d Deps) (*Runtime, error) {
 	}
 	env := &task.Env{
 		Pool:        &task.Pool{},
+		Budget:      task.NewBudget(d.ChannelMemoryBytes),
 		FS:          d.FS,
 		ScratchDir:  d.ScratchDir,
 		Programs:    d.Programs,

@@ -49,6 +49,8 @@ type Scenario struct {
 	Expected []string
 	// Trace, if not nil, gets a line per message, fault and event.
 	Trace io.Writer
+	// ChannelMemoryBytes is what each node lends to its channels; see node.Deps.
+	ChannelMemoryBytes int64
 	// Poisoned: the plan makes coordinators panic. In any other scenario a panic of
 	// a coordinator ends the run at once, with an error that has the stack.
 	Poisoned bool
@@ -219,14 +221,15 @@ func (sim *simulation) register() error {
 // boot assembles a node; the first one starts, or takes up again, the job.
 func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 	rt, err := node.NewRuntime(node.Deps{
-		System:      n.System(),
-		FS:          n.FS(),
-		Metadata:    witness{sim.metadata, sim.rules},
-		ScratchDir:  "/scratch/" + n.Name,
-		Programs:    func(string) (operator.Program, error) { return sim.program, nil },
-		Random:      func() uint64 { return sim.world.rng.Uint64() },
-		PollRecords: 16,
-		Event:       sim.event,
+		System:             n.System(),
+		FS:                 n.FS(),
+		Metadata:           witness{sim.metadata, sim.rules},
+		ScratchDir:         "/scratch/" + n.Name,
+		Programs:           func(string) (operator.Program, error) { return sim.program, nil },
+		Random:             func() uint64 { return sim.world.rng.Uint64() },
+		PollRecords:        16,
+		ChannelMemoryBytes: sim.scenario.ChannelMemoryBytes,
+		Event:              sim.event,
 	})
 	if err != nil || n.Name != "n1" || sim.ended() {
 		return rt, err

@@ -25,6 +25,7 @@ type inputChannel struct {
 	told     uint32 // of messages and bytes, what the sender was told
 	toldOf   uint64
 	ended    bool
+	eager    bool // the sender is short of memory: give back at once
 }
 
 // open tells the sender of a channel that this task is there, and how far it is.
@@ -90,7 +91,7 @@ func (in *inputs) consumed(channel uint32, bytes int) {
 	c := &in.channels[channel]
 	c.messages++
 	c.bytes += uint64(bytes)
-	if c.messages-c.told >= windowMessages/2 || c.bytes-c.toldOf >= windowBytes/2 || c.ended {
+	if c.messages-c.told >= windowMessages/2 || c.bytes-c.toldOf >= windowBytes/2 || c.ended || c.eager {
 		in.giveBack(c)
 	}
 }

@@ -100,6 +100,9 @@ func (t *Task) end(s messages.TaskState, f *messages.Failure) {
 	t.mailbox.Hold()
 	t.timers.cancelAll()
 	t.cancel()
+	if t.out != nil {
+		t.out.repayAll()
+	}
 	if t.sub != nil {
 		// What was in progress is told to nobody; files that nobody acknowledged
 		// are orphans, swept when the job ends or restarts.

@@ -28,6 +28,7 @@ const (
 type outputs struct {
 	self     *system.Self
 	pool     *Pool
+	budget   *Budget
 	attempt  uint32
 	yield    *operator.Yield
 	edges    []*operator.EdgeWriter
@@ -49,6 +50,8 @@ type outputChannel struct {
 	bytes    int
 	queue    []proto.Message // waits behind a batch that has no credit
 	queued   int             // bytes in queue
+	borrowed int             // bytes of the node's budget
+	eager    bool            // the receiver was asked to give back at once
 
 	returned   uint32 // batches and bytes that the receiver has consumed, as it said
 	returnedOf uint64
@@ -61,6 +64,40 @@ type outputChannel struct {
 // nothing is outstanding.
 func (c *outputChannel) full() bool {
 	return c.messages > 0 && (c.messages >= windowMessages || c.bytes >= windowBytes)
+}
+
+// room reports whether a batch of n bytes may leave now, and borrows for it: one
+// batch may always be outstanding, more within the window and the node's budget.
+// Where that is used up the receiver may not keep back what it has consumed.
+func (o *outputs) room(c *outputChannel, n int) bool {
+	switch {
+	case c.messages == 0:
+		return true
+	case c.full():
+		return false
+	case o.budget.borrow(n):
+		c.borrowed += n
+		return true
+	}
+	if !c.eager {
+		c.eager = true
+		c.route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: c.receiver, Eager: true})
+	}
+	return false
+}
+
+// repay gives back to the node's budget what the receiver has consumed.
+func (o *outputs) repay(c *outputChannel, n int) {
+	n = min(n, c.borrowed)
+	c.borrowed -= n
+	o.budget.repay(n)
+}
+
+// repayAll gives back everything: the task has ended.
+func (o *outputs) repayAll() {
+	for i := range o.channels {
+		o.repay(&o.channels[i], o.channels[i].borrowed)
+	}
 }
 
 func (c *outputChannel) starving() bool { return !c.open || len(c.queue) > 0 || c.full() }
@@ -96,7 +133,7 @@ func (o *outputs) request() {
 	for i := range o.channels {
 		c := &o.channels[i]
 		if !c.open || c.messages > 0 && !c.heard {
-			c.route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: c.receiver})
+			c.route.Send(&messages.ChannelRequest{Attempt: o.attempt, Input: c.receiver, Eager: c.eager})
 		}
 		c.heard = false
 	}
@@ -139,14 +176,14 @@ func (o *outputs) cut(edge, channel int) {
 func (o *outputs) put(channel int, m proto.Message) {
 	c := &o.channels[channel]
 	was := c.starving()
-	_, isBatch := m.(*messages.RecordBatch)
-	if !c.open || len(c.queue) > 0 || isBatch && c.full() {
+	batch, isBatch := m.(*messages.RecordBatch)
+	if !c.open || len(c.queue) > 0 || isBatch && !o.room(c, len(batch.Data)) {
 		c.queue = append(c.queue, m)
 		if b, ok := m.(*messages.Barrier); ok { // its age grows while it waits: see credit
 			b.AgeMs -= o.self.System.Clock().MonotonicMs()
 		}
 		if isBatch {
-			c.queued += len(m.(*messages.RecordBatch).Data)
+			c.queued += len(batch.Data)
 			if c.queued > overdrawBytes {
 				o.fail(fmt.Errorf("one record or timer emitted more than %d bytes while the receiver %s had no room; emit fewer or smaller records per call", overdrawBytes, c.route.To()))
 			}
@@ -202,7 +239,9 @@ func (o *outputs) credit(m *messages.Credit) {
 	c.open, c.heard, c.confirmed = c.open || m.Open, true, c.confirmed || m.Ended
 	if n := int32(m.Messages - c.returned); n > 0 { // else it is older than the last one
 		c.messages -= int(n)
-		c.bytes -= int(m.Bytes - c.returnedOf)
+		bytes := int(m.Bytes - c.returnedOf)
+		c.bytes -= bytes
+		o.repay(c, bytes)
 		c.returned, c.returnedOf = m.Messages, m.Bytes
 	}
 	protocol.Assert(c.messages >= 0 && c.bytes >= 0, "credit for output %d exceeds what is outstanding: %d messages, %d bytes", m.Output, c.messages, c.bytes)
@@ -212,7 +251,7 @@ func (o *outputs) credit(m *messages.Credit) {
 			break
 		}
 		b, isBatch := q.(*messages.RecordBatch)
-		if isBatch && c.full() {
+		if isBatch && !o.room(c, len(b.Data)) {
 			break
 		}
 		if isBatch {

@@ -23,7 +23,9 @@ import (
 // Env is what a node gives its tasks.
 type Env struct {
 	Pool *Pool
-	FS   vfs.FS
+	// Budget is what the node lends to the channels of its tasks; nil is no limit.
+	Budget *Budget
+	FS     vfs.FS
 	// ScratchDir holds the local files of state backends.
 	ScratchDir string
 	// Programs finds the code of a job.
@@ -120,7 +122,7 @@ func (t *Task) Started(self *system.Self) {
 	t.calls.init(t)
 	t.in = newInputs(self, t.deploy)
 	t.out = newOutputs(self, t.env.Pool, t.deploy, &t.yield)
-	t.out.fail = t.fail
+	t.out.fail, t.out.budget = t.fail, t.env.Budget
 	t.out.request()
 	if len(t.deploy.Outputs) > 0 {
 		t.armAsk()
@@ -179,6 +181,8 @@ func (t *Task) receive(m proto.Message) error {
 			t.stale++
 			return nil
 		}
+		c := &t.in.channels[m.Input]
+		c.eager = c.eager || m.Eager
 		t.in.open(m.Input)
 	case *messages.TimerFired:
 		return t.timers.fired(m)
@@ -304,6 +308,9 @@ func (t *Task) failWith(err error, stack string) {
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack
+		if err == error(user) && user.Uid != "" {
+			f.Message = user.Cause.Error() // who reports it names the operator
+		}
 	}
 	t.end(messages.TaskState_TASK_FAILED, f)
 }
