@@ -106,8 +106,15 @@ func declareHandles(b state.Backend, fixed, namespaced bool) *handleSet {
 	}
 }
 
-// key makes a key and namespace current.
+// key makes a key and namespace current, and announces others, which must not
+// change anything: more than are served at once, known, unknown and evicted ones.
 func (s *handleSet) key(i int, namespace int64) {
+	var ahead [state.AheadAtOnce + 1]uint64
+	for j := range ahead {
+		s.cursor.Key = keygroup.AppendInt(s.cursor.Key[:0], int64(i+j))
+		ahead[j] = keygroup.Hash(s.cursor.Key)
+	}
+	s.cursor.Ahead(ahead[:])
 	if s.fixed {
 		s.cursor.Key = keygroup.AppendInt(s.cursor.Key[:0], int64(i))
 	} else {
