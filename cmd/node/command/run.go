@@ -29,6 +29,7 @@ type runFlags struct {
 	restore     string
 	fresh       bool
 	drop        []string
+	channelMiB  int64
 	output      *format
 }
 
@@ -64,6 +65,7 @@ not fit its state. 6: the job failed.`,
 	flags.StringVar(&f.restore, "restore", "", "start a new incarnation from the checkpoint or savepoint in this folder")
 	flags.BoolVar(&f.fresh, "fresh", false, "start a new incarnation with empty state, from the start of the input")
 	flags.StringArrayVar(&f.drop, "drop-state", nil, "drop the restored state of this operator uid (may be repeated)")
+	flags.Int64Var(&f.channelMiB, "channel-memory", 64, "MiB for batches between tasks, beyond the one that each channel may always hold")
 	f.output = formatFlag(cmd, "the summary")
 	return cmd
 }
@@ -76,6 +78,8 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		return coded(exitUsage, errors.New("--restore needs the folder of a checkpoint or savepoint"))
 	case cmd.Flags().Changed("parallelism") && (f.parallelism < 1 || f.parallelism > keygroup.MaxParallelismLimit):
 		return coded(exitUsage, fmt.Errorf("--parallelism %d is not from 1 to %d", f.parallelism, keygroup.MaxParallelismLimit))
+	case f.channelMiB < 1 || f.channelMiB > 1<<20:
+		return coded(exitUsage, fmt.Errorf("--channel-memory %d is not from 1 to %d (MiB)", f.channelMiB, 1<<20))
 	}
 	l, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
 	if err != nil {
@@ -93,6 +97,8 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		FS:       vfs.OS(),
 		Programs: func(string) (operator.Program, error) { return l.program, nil },
 		Event:    func(e protocol.Event) { p.event(e) },
+
+		ChannelMemoryBytes: f.channelMiB << 20,
 	})
 	if errors.Is(err, node.ErrDataDirInUse) {
 		return coded(exitConflict, err)
