@@ -40,7 +40,11 @@ func (n *Node) setDiskFaults() {
 	}
 	add(vfs.Halt, "", "", w.faults.CrashInWork)
 	add(vfs.Slow, "", "", w.faults.DiskSlow)
-	add(vfs.TornWrite, vfs.OpWrite, "", w.faults.DiskFails)
+	// Rare operations, which matter most, fail more often.
+	add(vfs.TornWrite, vfs.OpWrite, "", 4*w.faults.DiskFails)
+	add(vfs.Fail, vfs.OpWrite, "", 4*w.faults.DiskFails)
+	add(vfs.Fail, vfs.OpSync, "", 2*w.faults.DiskFails)
+	add(vfs.Fail, vfs.OpLink, "", 4*w.faults.DiskFails)
 	add(vfs.Fail, "", "", w.faults.DiskFails)
 	add(vfs.Flip, vfs.OpRead, "/checkpoints/*/*/*", w.faults.DiskFlips)
 	n.disk.SetFaults(faults...)

@@ -74,6 +74,8 @@ type Run struct {
 	// Faults counts what was injected, by kind; Noticed what the job did about it.
 	Faults  map[string]int
 	Noticed map[string]int
+	// LongestQueue is the most messages that were seen waiting for one actor.
+	LongestQueue int
 	// Tail is the end of the trace.
 	Tail []string
 }
@@ -123,7 +125,7 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	finished := w.Run(maxSteps, sim.ended)
 	record := sim.record()
 	r := &Run{Hash: w.Hash(), Steps: w.Steps(), ElapsedMs: w.ElapsedMs(), Faults: w.Faults, Noticed: sim.noticed,
-		Status: record.Status, Failure: record.Failure, Restarts: sim.noticed[restarted], Tail: w.Tail()}
+		Status: record.Status, Failure: record.Failure, Restarts: sim.noticed[restarted], LongestQueue: sim.rules.longest, Tail: w.Tail()}
 	switch {
 	case w.Err() != nil:
 		err = w.Err()

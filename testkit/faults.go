@@ -69,7 +69,7 @@ type Faults struct {
 	// MetadataUnavailable lets it refuse a command.
 	MetadataUnavailable float64
 	// DiskFails lets an operation on the file system fail; a write may have stored a
-	// part.
+	// part. Writes, syncs and links fail up to five times as often.
 	DiskFails float64
 	// DiskFlips returns one bit of a checkpoint's file wrong; it is right on disk.
 	DiskFlips float64
@@ -95,10 +95,10 @@ func RandomFaults(seed uint64) Faults {
 	}
 	return Faults{
 		DropControl: some(0.02), DuplicateControl: some(0.02), DelayControl: some(0.02),
-		LoseData: some(0.002), DuplicateData: some(0.002), ReorderData: some(0.004), LoseCredit: some(0.001),
+		LoseData: some(0.002), DuplicateData: some(0.002), ReorderData: some(0.004), LoseCredit: some(0.004),
 		SlowTask: some(0.02), SlowWork: some(0.03),
 		MetadataUnknown: some(0.05), MetadataUnavailable: some(0.03),
-		DiskFails: some(0.003), DiskFlips: some(0.004), DiskSlow: some(0.01), CrashInWork: some(0.002),
+		DiskFails: some(0.003), DiskFlips: some(0.01), DiskSlow: some(0.01), CrashInWork: some(0.002),
 		UntilMs: 20_000,
 	}
 }

@@ -46,6 +46,7 @@ type invariants struct {
 	recorded  map[uint64]bool
 	newest    uint64 // of recorded
 	completed map[uint64]bool
+	longest   int // queue that was seen
 
 	changed  time.Time // of the output folder when it was looked at last
 	outages  int
@@ -194,8 +195,18 @@ func (i *invariants) channelsHit() bool {
 // control mail besides.
 const maxQueued = 2000
 
-// step looks at the output folder and the queues.
+// step looks at the output folder and, every few steps, at the queues: what is too
+// long stays so for a while.
 func (i *invariants) step() {
+	if i.world.Steps()%32 == 0 {
+		for _, n := range i.world.nodes {
+			if who, waiting := n.sys.LongestQueue(); waiting > i.longest {
+				if i.longest = waiting; waiting > maxQueued {
+					i.broken("%d messages wait for %s", waiting, who)
+				}
+			}
+		}
+	}
 	if outages := i.world.Faults[PowerFailure]; outages != i.outages {
 		i.outages = outages
 		i.forget() // names that were not synced may be gone

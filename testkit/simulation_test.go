@@ -163,6 +163,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 		next    = *firstFlag
 		last    = *firstFlag + uint64(seeds) - 1
 		steps   int
+		longest int
 		faults  = map[string]int{}
 		noticed = map[string]int{}
 		wg      sync.WaitGroup
@@ -194,6 +195,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 				}
 				mu.Lock()
 				steps += r.Steps
+				longest = max(longest, r.LongestQueue)
 				add(faults, r.Faults)
 				add(noticed, r.Noticed)
 				mu.Unlock()
@@ -201,7 +203,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d seeds, %d steps\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, table(faults), table(noticed))
+	t.Logf("%d seeds, %d steps, longest queue %d\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, longest, table(faults), table(noticed))
 	if seeds >= 2000 && !t.Failed() {
 		for _, kind := range FaultKinds() {
 			if faults[kind] < 100 {

@@ -158,7 +158,7 @@ func (w *worker) read(ctx context.Context, h *messages.StateHandle) (content []b
 // again repeats a reading that found damage: it may have happened on the way, and
 // a job that starts is refused because of damage on the disk.
 func again(read func() error) (err error) {
-	const times = 4
+	const times = 5
 	for range times {
 		if err = read(); !errors.Is(err, storage.ErrCorrupt) {
 			return err

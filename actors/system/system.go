@@ -28,7 +28,7 @@ type System struct {
 	unknown    atomic.Uint64
 
 	mu      sync.Mutex
-	spawned map[*actor.PID]struct{}
+	spawned map[*actor.PID]*Self
 	stopped bool
 }
 
@@ -66,7 +66,7 @@ func New(o Options) *System {
 	}
 	return &System{node: o.Node, clock: o.Clock, executor: o.Executor, dispatcher: o.Dispatcher,
 		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix,
-		spawned: map[*actor.PID]struct{}{}}
+		spawned: map[*actor.PID]*Self{}}
 }
 
 // NewActors makes the actor library's system: silent, without metrics.
@@ -156,7 +156,7 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
 	}
 	s.mu.Lock()
-	s.spawned[pid] = struct{}{}
+	s.spawned[pid] = self
 	s.mu.Unlock()
 	return self, nil
 }
@@ -212,6 +212,19 @@ func (s *System) Deliver(to protocol.Address, m proto.Message) {
 		return
 	}
 	process.SendUserMessage(nil, m)
+}
+
+// LongestQueue returns the actor with the most user messages waiting, and how many
+// there are, for simulations and diagnosis; any goroutine may call it.
+func (s *System) LongestQueue() (longest protocol.Address, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, self := range s.spawned { // of equals the first in the alphabet counts
+		if n := self.Mailbox.UserMessageCount(); n > waiting || n == waiting && self.Address < longest {
+			longest, waiting = self.Address, n
+		}
+	}
+	return longest, waiting
 }
 
 // Undelivered counts the messages that found no actor: late mail of fenced

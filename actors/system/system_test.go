@@ -148,3 +148,29 @@ func TestPrefix(t *testing.T) {
 		t.Errorf("the first got %d messages, the second %d", len(a.got), len(b.got))
 	}
 }
+
+// The longest queue is found, so that one without a bound is noticed.
+func TestLongestQueue(t *testing.T) {
+	d := &steps{}
+	pool := NewPool(1)
+	defer pool.Close()
+	s := New(Options{Node: "n1", Clock: NewWallClock(), Executor: pool, Dispatcher: d})
+	for _, name := range []string{"b", "a", "c"} {
+		if _, err := s.Spawn(name, &counting{want: -1}, NewMailbox(0, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.run()
+	for _, to := range []string{"a", "b", "b", "c", "c"} {
+		s.Deliver(s.Address(to), &messages.Credit{})
+	}
+	if who, n := s.LongestQueue(); who != "n1|b" || n != 2 {
+		t.Errorf("%d messages wait for %s, want 2 for n1|b", n, who)
+	}
+	d.run()
+	if _, n := s.LongestQueue(); n != 0 {
+		t.Errorf("%d messages wait after all were handled", n)
+	}
+	s.StopAll()
+	d.run()
+}
