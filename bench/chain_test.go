@@ -50,10 +50,8 @@ func BenchmarkChain(b *testing.B) {
 					buffer = chainByHand(in, test.keyed, buffer, &hand)
 				}
 			}
-			if n := testing.AllocsPerRun(3, process) / (records * batches); n > 0.001 {
-				b.Errorf("%v allocations per record", n)
-			}
-			beside(b, records*batches, process, byHand)
+			hold(b, "allocs/record", testing.AllocsPerRun(3, process)/(records*batches), 0.0001)
+			beside(b, records*batches, process, byHand, 12)
 			if ours == 0 || hand == 0 {
 				b.Fatal("nothing was cut")
 			}
