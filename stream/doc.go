@@ -35,4 +35,13 @@
 // and structs are found by themselves (codec.Of); others are given by
 // WithCodec. Types are erased once, by Build; per record there are only calls of
 // typed closures.
+//
+// # Names
+//
+// A topology.yaml can use an operator in Go: RegisterProcess gives it a name, in
+// the program that reads the file, and the file says `process: NAME`. Such an
+// operator reads and emits rows (package row); RowProcess says what it needs of
+// them and what it makes of them. examples/process is a whole program.
+//
+// Package testkit tests operators under manual time and topologies under faults.
 package stream

@@ -20,7 +20,9 @@
 //
 // What an operator does is said by one key: source, filter, map, aggregate (with
 // key-by, and with or without a window), process or sink. An operator with
-// several inputs and nothing else is their union.
+// several inputs and nothing else is their union. A process is written in Go and
+// found by the name under which this program registered it; so only that program
+// can lint and run a topology that uses it (process.go).
 //
 // An input is a uid, or `uid.output` for a side output: `daily.late` are the
 // records that came too late for the windows of daily, `flights.malformed` are
