@@ -162,6 +162,9 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(h)
 	case "old-report": // a task of the attempt before reports a state
 		w.step(w.state(w.forgotten[0], messages.TaskState(messages.TaskState_value["TASK_"+d.Words()[0]]), ""))
+	case "old-ack": // the first task of the attempt before acknowledges: checkpoint=n
+		old := w.forgotten[0]
+		w.step(&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: uint64(d.Int("checkpoint", 0))})
 	case "gates": // lists the subtasks that must not hear from their enumerator yet
 		w.gates()
 	case "early": // messages that cannot be meant for a job without an epoch
