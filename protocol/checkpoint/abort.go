@@ -79,7 +79,7 @@ func (c *Coordinator) countFailure(id uint64, kind messages.CheckpointType, reas
 	switch {
 	case (!fromTask || preFlight(reason)) && isSavepoint(kind):
 		return
-	case fromTask && isSynchronous(kind):
+	case isSynchronous(kind): // a task refused it
 	case !c.failures.failed(id, reason):
 		return
 	}

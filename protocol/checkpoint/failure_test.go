@@ -65,3 +65,28 @@ func TestFailureReasons(t *testing.T) {
 		t.Errorf("%d reasons failed the job and %d are pre-flight, want 5 and 6", fails, before)
 	}
 }
+
+// What came too late, or while tasks started or ended, is counted as aborted; of a
+// task that closes only if not all had acknowledged. Everything else is a failure.
+func TestHarmlessReasons(t *testing.T) {
+	want := map[messages.FailureReason]bool{
+		messages.FailureReason_PERIODIC_SCHEDULER_SHUTDOWN:             true,
+		messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING:          true,
+		messages.FailureReason_CHECKPOINT_SUBSUMED:                     true,
+		messages.FailureReason_CHECKPOINT_DECLINED_SUBSUMED:            true,
+		messages.FailureReason_CHECKPOINT_DECLINED_TASK_NOT_READY:      true,
+		messages.FailureReason_CHECKPOINT_DECLINED_INPUT_END_OF_STREAM: true,
+		messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN:         true,
+		messages.FailureReason_CHECKPOINT_COORDINATOR_SUSPEND:          true,
+		messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING:        false,
+	}
+	for n := range messages.FailureReason_name {
+		r := messages.FailureReason(n)
+		if got := harmless(r, true); got != want[r] {
+			t.Errorf("%s, acknowledged: harmless %t", r, got)
+		}
+		if got := harmless(r, false); got != (want[r] || r == messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING) {
+			t.Errorf("%s: harmless %t", r, got)
+		}
+	}
+}

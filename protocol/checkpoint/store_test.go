@@ -51,6 +51,12 @@ func TestSubsumeAddedOutOfOrder(t *testing.T) {
 	if got := s.subsumedBy(entry(5, "stop")); got != nil {
 		t.Errorf("subsumed %v, want nothing", ids(got))
 	}
+	// Nor does one that completes late push out the newest, which is a savepoint.
+	newest := completedStore{retain: 1}
+	newest.add(entry(6, "sp"))
+	if got := newest.subsumedBy(entry(5, "cp")); got != nil {
+		t.Errorf("subsumed %v, want nothing", ids(got))
+	}
 	s.add(entry(5, "stop"))
 	if s.latest().record.Checkpoint != 6 || s.find(5) == nil || s.find(4) != nil {
 		t.Errorf("the store is %v, want 5 and 6", ids(s.list))
