@@ -164,7 +164,7 @@ func TestCreditIsAskedFor(t *testing.T) {
 		return n
 	}
 	c := newClosedPair(t)
-	if asks(c) != 1 || asks(c) != 1 {
+	if first, second := asks(c), asks(c); first != 1 || second != 1 {
 		t.Error("it does not ask whether the receiver is there")
 	}
 	c.out.credit(&messages.Credit{Open: true})
@@ -176,7 +176,7 @@ func TestCreditIsAskedFor(t *testing.T) {
 		t.Error("it does not ask for the credit of its batch")
 	}
 	c.out.credit(&messages.Credit{Messages: 1, Bytes: uint64(c.out.channels[0].bytes)})
-	if asks(c) != 0 || asks(c) != 0 {
+	if first, second := asks(c), asks(c); first != 0 || second != 0 {
 		t.Error("it asks although nothing is outstanding")
 	}
 }

@@ -35,7 +35,6 @@ type outputs struct {
 	channels []outputChannel
 	first    []int // edge -> its first channel
 	starved  int   // channels without room
-	armFlush func()
 	// fail is called when overdrawBytes is exceeded.
 	fail func(error)
 }
@@ -104,7 +103,7 @@ func (c *outputChannel) starving() bool { return !c.open || len(c.queue) > 0 || 
 
 func newOutputs(self *system.Self, pool *Pool, d *messages.Deploy, yield *operator.Yield) *outputs {
 	o := &outputs{self: self, pool: pool, attempt: d.Fence.Attempt, yield: yield,
-		channels: make([]outputChannel, len(d.Outputs)), armFlush: func() {}, fail: func(error) {}}
+		channels: make([]outputChannel, len(d.Outputs)), fail: func(error) {}}
 	counts := make([]int, len(d.Edges))
 	for i, out := range d.Outputs {
 		o.channels[i] = outputChannel{
