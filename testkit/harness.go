@@ -236,7 +236,7 @@ func (h *Harness[T, U]) do(f func() error) error {
 func (h *Harness[T, U]) record(v T, timestampMs int64) error {
 	return h.do(func() error {
 		if h.ended {
-			return errors.New("the input has ended")
+			return errInputEnded
 		}
 		var b batch.Builder
 		c := h.in.Codec()
@@ -259,6 +259,9 @@ func (h *Harness[T, U]) record(v T, timestampMs int64) error {
 	})
 }
 
+var errInputEnded = errors.New("the input has ended before")
+
+// process gives a batch to a chain.
 func process(c *operator.Chain, input int, b *batch.Builder) error {
 	m := &messages.RecordBatch{}
 	b.Cut(m)
@@ -268,6 +271,9 @@ func process(c *operator.Chain, input int, b *batch.Builder) error {
 
 func (h *Harness[T, U]) watermark(timestampMs int64) error {
 	return h.do(func() error {
+		if h.ended {
+			return errInputEnded
+		}
 		if timestampMs < h.watermarkMs {
 			return fmt.Errorf("it goes back from %d ms, and watermarks only advance", h.watermarkMs)
 		}

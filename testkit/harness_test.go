@@ -165,6 +165,16 @@ func TestHarnessRestore(t *testing.T) {
 	}
 }
 
+// The clock begins where it is told, and what is due fires before a call returns.
+func TestHarnessClock(t *testing.T) {
+	var log []string
+	h := testkit.NewHarness(t, declareIdle(&log), testkit.ClockAt(2000))
+	h.Record(click{"ann", 1}, 1) // sets a timer for the clock's 1000
+	if got, want := h.Values(), []string{"ann at the clock's 2000"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // counting keeps operator state.
 type counting struct{ n byte }
 
@@ -289,7 +299,11 @@ func TestHarnessErrors(t *testing.T) {
 		"ended": {broken(func(h *testkit.Harness[click, string]) {
 			h.End()
 			h.Record(click{"a", 1}, 1)
-		}), "the input has ended"},
+		}), "at 1 ms: the input has ended before"},
+		"ended twice": {broken(func(h *testkit.Harness[click, string]) {
+			h.End()
+			h.End()
+		}), "the end of the input: the input has ended before"},
 		"closed": {broken(func(h *testkit.Harness[click, string]) {
 			h.Close()
 			h.End()
