@@ -23,13 +23,17 @@ lint: ## Check formatting, go vet and staticcheck
 	.ci/run format vet lint
 
 .PHONY: bench
-bench: ## Run the benchmarks, each for a second
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## Run the benchmarks beside loops by hand (minutes; not on a busy machine)
+	go test ./bench -run '^$$' -bench . -benchtime 1x -timeout 30m
 
 .PHONY: mutate
 mutate: ## Negate each guard of the machines and see a test fail (minutes)
 	go -C tools build -o ../bin/mutate ./mutate
 	bin/mutate
+
+.PHONY: nightly
+nightly: ## Run 10,000 seeds of the simulation, the race detector and the kill tests at length
+	.ci/run nightly
 
 .PHONY: verify
 verify: ## Run everything that must hold before a merge

@@ -193,7 +193,7 @@ func (i *invariants) channelsHit() bool {
 
 // maxQueued bounds every mailbox: what the credits of a task's channels allow, and
 // control mail besides.
-const maxQueued = 2000
+const maxQueued = 500
 
 // step looks at the output folder and, every few steps, at the queues: what is too
 // long stays so for a while.
