@@ -251,14 +251,20 @@ func (l *layout) vacant(c *chunk, p uint64, floor uint32) (at int, empty bool) {
 // droppable: a tombstone that no delta will ask for.
 func droppable(gen, floor uint32) bool { return gen&dead != 0 && gen&^dead <= floor }
 
-// needed counts the slots that a rebuild keeps.
-func (l *layout) needed(c *chunk, floor uint32) (n int) {
+// kept says of a slot's generation that a rebuild keeps the slot.
+func kept(gen, floor uint32) bool { return gen != 0 && !droppable(gen, floor) }
+
+// needed counts the slots that a rebuild keeps, and the leading bits that their
+// placements and p have in common.
+func (l *layout) needed(c *chunk, p uint64, floor uint32) (n int, common uint8) {
+	differ := uint64(0)
 	for at := 0; at < len(c.slots); at += l.stride {
-		if gen := le.Uint32(c.slots[at:]); gen != 0 && !droppable(gen, floor) {
+		if s := c.slots[at:][:l.stride]; kept(le.Uint32(s), floor) {
 			n++
+			differ |= l.placeOf(s) ^ p
 		}
 	}
-	return n
+	return n, uint8(bits.LeadingZeros64(differ))
 }
 
 // slotsFor is the number of slots that leaves at least half of them empty.

@@ -32,6 +32,8 @@ type Table struct {
 	quick bool
 	// touched keeps the loads of touch from being optimised away.
 	touched byte
+	// loaded is the depth of the chunk that foresee saw last.
+	loaded uint8
 	// restored says that Load made the table; declared that Tables.Table did.
 	restored, declared bool
 	// spare holds dropped chunks for their slots, by log2 of their number. What a
@@ -358,18 +360,20 @@ func (t *Table) own(p uint64, c *chunk) *chunk {
 func (t *Table) rebuild(p uint64, apart bool) {
 	old := t.root.find(p)
 	t.changed = t.gen
-	keep := t.needed(old, t.floor)
-	want := slotsFor(keep + 1)
-	if old.depth == 64 || want <= t.slots && !apart {
-		c := t.newChunk(want, old.depth)
+	keep, common := t.needed(old, p, t.floor)
+	want, half := slotsFor(keep+1), old.depth
+	if want > t.slots || apart {
+		half = t.descend(p, old, common)
+	}
+	if half == 64 || want <= t.slots && !apart {
+		c := t.newChunk(want, half)
 		t.moveAll(old, c, c)
 		t.replace(p, c)
 	} else {
-		half := old.depth
 		ones := 0
 		for at := 0; at < len(old.slots); at += t.stride {
 			s := old.slots[at : at+t.stride]
-			if gen := le.Uint32(s); gen != 0 && !droppable(gen, t.floor) && t.placeOf(s)>>(63-half)&1 == 1 {
+			if kept(le.Uint32(s), t.floor) && t.placeOf(s)>>(63-half)&1 == 1 {
 				ones++
 			}
 		}
@@ -381,6 +385,38 @@ func (t *Table) rebuild(p uint64, apart bool) {
 	t.drop(old)
 }
 
+// descend gives the part of a chunk's range that none of its entries is in to
+// empty chunks, until the halves of what remains both have some, and returns the
+// depth of that. Entries that come in order, as from a segment, crowd in the first
+// part of a large range: without this their chunk would be split again and again.
+// The chunks that it leaves for the range of placement p are the caller's to
+// replace.
+func (t *Table) descend(p uint64, old *chunk, common uint8) (depth uint8) {
+	for depth = old.depth; depth < common; depth++ {
+		crowded, empty := &chunk{slots: old.slots, depth: depth + 1}, t.newChunk(minSlots, depth+1)
+		if p>>(63-depth)&1 == 0 {
+			t.split(p, crowded, empty)
+		} else {
+			t.split(p, empty, crowded)
+		}
+	}
+	return depth
+}
+
+// foresee makes room for an entry of a segment, which come in order: where its
+// chunk is empty and large in range, it gets one of the depth of its predecessor's.
+// Without that it and those that follow would crowd in the chunk's first slots.
+func (t *Table) foresee(p uint64) {
+	c := t.root.find(p)
+	if depth := t.loaded; c.used == 0 && c.depth < depth {
+		t.descend(p, c, depth)
+		t.replace(p, t.newChunk(minSlots, depth))
+		t.drop(c)
+		return
+	}
+	t.loaded = c.depth
+}
+
 // grownSlots bounds the halves of a split: all entries may land in one of them,
 // which is then as full as before and is split again.
 func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask())+1) }
@@ -388,12 +424,12 @@ func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask())
 func (t *Table) moveAll(from, low, high *chunk) {
 	for at := 0; at < len(from.slots); at += t.stride {
 		s := from.slots[at : at+t.stride]
-		if gen := le.Uint32(s); gen == 0 || droppable(gen, t.floor) {
+		if !kept(le.Uint32(s), t.floor) {
 			continue
 		}
 		p := t.placeOf(s)
 		to := low
-		if low != high && p>>(63-from.depth)&1 == 1 {
+		if low != high && p>>(64-low.depth)&1 == 1 {
 			to = high
 		}
 		t.move(to, p, s, from.arena)

@@ -176,11 +176,15 @@ func (b *Tables) Load(ctx context.Context, r io.Reader) error {
 		if g < b.groups.First || g > b.groups.Last {
 			continue
 		}
+		t := tables[e.State]
 		if e.Delete {
-			tables[e.State].Delete(e.Hash, e.Key, e.Namespace)
-		} else {
-			tables[e.State].Put(e.Hash, e.Key, e.Namespace, e.Value)
+			t.Delete(e.Hash, e.Key, e.Namespace)
+			continue
 		}
+		if !t.Namespaced {
+			t.foresee(e.Hash)
+		}
+		t.Put(e.Hash, e.Key, e.Namespace, e.Value)
 	}
 }
 
