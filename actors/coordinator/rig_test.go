@@ -52,6 +52,10 @@ type rig struct {
 	failure  error
 	metadata *metadata.Model
 	changed  func() // poisons the coordinator, if set
+	outcomes []*messages.CheckpointOutcome
+	progress []*messages.SourceProgress
+	storage  error // why the store cannot be opened
+	config   Config
 }
 
 // newRig registers the job and starts its coordinator; nothing has run yet.
@@ -70,10 +74,13 @@ func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 		RegisterJob: &messages.RegisterJob{Job: testJob, Name: "test", Graph: p.Graph(), Settings: settings}}}); err != nil {
 		t.Fatal(err)
 	}
-	err := Spawn(r.System, Config{
+	r.config = Config{
 		Master:   job.MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: p.Graph(), Settings: settings, Nodes: []job.Node{{Name: "n2", Slots: 4}}},
 		Metadata: r.metadata, Program: p, FS: fs,
 		Storage: func(epoch uint64) (storage.Store, error) {
+			if r.storage != nil {
+				return nil, r.storage
+			}
 			return filestore.New(filestore.Options{FS: fs, Dir: "/chk", Job: testJob, Epoch: epoch, InlineThreshold: 1 << 10}), nil
 		},
 		Random: func() uint64 { return 0 },
@@ -84,9 +91,11 @@ func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 				r.changed()
 			}
 		},
-		Ended: func(err error) { r.ends = append(r.ends, err) },
-	})
-	if err != nil {
+		Outcome:  func(o *messages.CheckpointOutcome) { r.outcomes = append(r.outcomes, o) },
+		Progress: func(p *messages.SourceProgress) { r.progress = append(r.progress, p) },
+		Ended:    func(err error) { r.ends = append(r.ends, err) },
+	}
+	if err := Spawn(r.System, r.config); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -1,11 +1,14 @@
 package coordinator
 
 import (
-	"bytes"
-	"fmt"
+	"context"
+	"errors"
 	"io"
-	"syscall"
+	"io/fs"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
 	"cutwater/storage"
@@ -13,63 +16,143 @@ import (
 	"cutwater/storage/vfs"
 )
 
-// What a disk did not do, it may do later; a file that is gone stays gone, and
-// damage that a second reading does not find was none of the file's.
-func TestFailuresOfLoading(t *testing.T) {
-	const dir = "/ckpt/00000000000000000000000000000001/chk-7"
-	type fault = vfs.Fault
-	for name, c := range map[string]struct {
-		fault         *fault
-		fails         bool
-		io, transient bool
-	}{
-		"no fault":             {nil, false, false, false},
-		"the disk fails":       {&fault{Kind: vfs.Fail, Op: vfs.OpRead, Err: syscall.EIO}, true, true, true},
-		"an unexpected errno":  {&fault{Kind: vfs.Fail, Op: vfs.OpOpen, Err: syscall.EMFILE}, true, true, true},
-		"forbidden":            {&fault{Kind: vfs.Fail, Op: vfs.OpOpen, Err: syscall.EACCES}, true, true, false},
-		"missing":              {&fault{Kind: vfs.Fail, Op: vfs.OpOpen, Err: syscall.ENOENT}, true, true, false},
-		"damaged on the way":   {&fault{Kind: vfs.Flip, Nth: 1}, false, false, false},
-		"damaged on the disk":  {&fault{Kind: vfs.Flip}, true, false, false},
-		"damaged a bit deeper": {&fault{Kind: vfs.Flip, Path: dir + "/e*", Nth: 1}, false, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			disk := vfs.Faulty(vfs.Mem(), vfs.Plan{Seed: 1})
-			w := worker{store: filestore.New(filestore.Options{FS: disk, Dir: "/ckpt", Job: "00000000000000000000000000000001", Epoch: 1}), fs: disk}
-			written := publish(t, w.store)
-			if c.fault != nil {
-				disk.SetFaults(*c.fault)
-			}
-			_, err := w.load(t.Context(), &messages.LoadCheckpoint{Record: &messages.CompletedCheckpoint{
-				Checkpoint: 7, Epoch: 1, Location: written.Location, MetadataSize: written.Size, MetadataHash: written.Hash}})
-			if (err != nil) != c.fails || ioFailure(err) != c.io || transient(err) != c.transient {
-				t.Errorf("io %v, transient %v: %v", ioFailure(err), transient(err), err)
-			}
+// stored writes a checkpoint with one operator's lists, keyed state and coordinator,
+// and returns a worker with its record.
+func stored(t *testing.T) (*worker, *vfs.MemFS, *messages.CompletedCheckpoint, *messages.OperatorSubtaskState) {
+	t.Helper()
+	disk, ctx := vfs.Mem(), context.Background()
+	w := &worker{fs: disk, hooks: &hooks{}, program: &program{}, store: filestore.New(filestore.Options{FS: disk, Dir: "/chk", Job: testJob, Epoch: 1})}
+	write := func(kind string, content []byte) *messages.StateHandle {
+		h, err := w.store.Write(ctx, storage.StateFile{Fence: &messages.Fence{Job: testJob, Epoch: 1, Attempt: 1}, Task: &messages.TaskId{Vertex: "v"},
+			Checkpoint: 1, Uid: "op", Kind: kind, Scope: messages.SegmentScope_EXCLUSIVE}, func(w io.Writer) error {
+			_, err := w.Write(content)
+			return err
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
 	}
-	if err := fmt.Errorf("write: %w", syscall.ENOSPC); !ioFailure(err) || !transient(err) {
-		t.Error("a full disk stays full for ever")
+	if err := w.run(ctx, &messages.PrepareLocation{Job: testJob, Checkpoint: 1}, &messages.WorkDone{}); err != nil {
+		t.Fatal(err)
+	}
+	lists, err := proto.Marshal(&messages.OperatorLists{Lists: []*messages.OperatorList{{Name: "l", Items: [][]byte{[]byte("a")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &messages.OperatorSubtaskState{Uid: "op", Lists: write("lists", lists),
+		Keyed: &messages.KeyedState{Segments: []*messages.Segment{{Handle: write("keyed", []byte("segment")), Created: 1}}}}
+	done := &messages.WorkDone{}
+	err = w.run(ctx, &messages.WriteMetadata{Metadata: &messages.CheckpointMetadata{Job: testJob, Epoch: 1, Checkpoint: 1,
+		Operators: []*messages.OperatorState{{Uid: "op", HasCoordinator: true, Coordinator: &messages.StateHandle{Where: &messages.StateHandle_Inline{Inline: []byte("enumerator")}},
+			Subtasks: []*messages.SubtaskEntry{{State: state}}}}}}, done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := done.GetMetadataWritten()
+	return w, disk, &messages.CompletedCheckpoint{Checkpoint: 1, Epoch: 1, Location: m.Location, MetadataSize: m.Size, MetadataHash: m.Hash}, state
+}
+
+// A checkpoint is loaded with what the assignment of state needs: the lists and the
+// states of the enumerators.
+func TestLoad(t *testing.T) {
+	w, _, record, _ := stored(t)
+	for _, task := range []*messages.LoadCheckpoint{{Job: testJob, Record: record}, {Job: testJob, Path: "/chk/" + testJob + "/" + record.Location}} {
+		done := &messages.WorkDone{}
+		if err := w.run(context.Background(), task, done); err != nil {
+			t.Fatal(err)
+		}
+		l := done.GetCheckpointLoaded()
+		if len(l.Coordinators) != 1 || string(l.Coordinators[0].State) != "enumerator" || len(l.Lists) != 1 || l.Lists[0].Uid != "op" || string(l.Lists[0].Lists.Lists[0].Items[0]) != "a" {
+			t.Errorf("loaded %v", l)
+		}
 	}
 }
 
-// publish writes checkpoint 7 with one file of an enumerator's state.
-func publish(t *testing.T, store storage.Store) *messages.MetadataWritten {
-	t.Helper()
-	fence := &messages.Fence{Job: "00000000000000000000000000000001", Epoch: 1, Attempt: 1}
-	if err := store.Prepare(t.Context(), 7, ""); err != nil {
+// A file that the checkpoint names and that is gone or damaged is found before
+// anything is deployed, and the error names the operator.
+func TestLoadVerifies(t *testing.T) {
+	for name, damage := range map[string]func(*vfs.MemFS, string) error{
+		"gone":    func(d *vfs.MemFS, p string) error { return d.Remove(p) },
+		"damaged": func(d *vfs.MemFS, p string) error { return vfs.WriteFile(d, p, []byte("segmemt")) },
+	} {
+		w, disk, record, state := stored(t)
+		if err := damage(disk, "/chk/"+testJob+"/"+state.Keyed.Segments[0].Handle.GetFile().Path); err != nil {
+			t.Fatal(err)
+		}
+		err := w.run(context.Background(), &messages.LoadCheckpoint{Job: testJob, Record: record}, &messages.WorkDone{})
+		if err == nil || !strings.Contains(err.Error(), `operator "op", subtask 0`) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := storage.ErrCorrupt; name == "damaged" && !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
+
+// Discarding a checkpoint and what it names leaves nothing; doing it again is no
+// failure.
+func TestDiscard(t *testing.T) {
+	w, disk, record, state := stored(t)
+	if _, err := disk.Stat("/chk/" + testJob + "/" + record.Location); err != nil {
 		t.Fatal(err)
 	}
-	handle, err := store.Write(t.Context(), storage.StateFile{Fence: fence, Task: &messages.TaskId{Vertex: "v"}, Checkpoint: 7, Uid: "in", Kind: "enumerator",
-		Scope: messages.SegmentScope_EXCLUSIVE}, func(w io.Writer) error {
-		_, err := w.Write(bytes.Repeat([]byte("state"), 100))
-		return err
+	task := &messages.DiscardState{Job: testJob, Checkpoint: 1, Handles: []*messages.StateHandle{state.Lists}}
+	for range 2 {
+		if err := w.run(context.Background(), task, &messages.WorkDone{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := disk.Stat("/chk/" + testJob + "/" + record.Location); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the checkpoint's folder is still there: %v", err)
+	}
+}
+
+// Damage that shows once is read again; damage that stays is reported.
+func TestReadsAgain(t *testing.T) {
+	calls := 0
+	err := again(func() error {
+		if calls++; calls < 3 {
+			return storage.ErrCorrupt
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || calls != 3 {
+		t.Errorf("after %d readings: %v", calls, err)
 	}
-	written, err := store.Publish(t.Context(), &messages.CheckpointMetadata{Job: fence.Job, Epoch: 1, Incarnation: 1, Checkpoint: 7,
-		Operators: []*messages.OperatorState{{Uid: "in", Parallelism: 1, MaxParallelism: 1, Coordinator: handle, HasCoordinator: true}}}, "")
-	if err != nil {
-		t.Fatal(err)
+	if err := again(func() error { return storage.ErrCorrupt }); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("damage that stays: %v", err)
 	}
-	return written
+	calls = 0
+	if err := again(func() error { calls++; return storage.ErrMissing }); !errors.Is(err, storage.ErrMissing) || calls != 1 {
+		t.Errorf("a missing file was read %d times: %v", calls, err)
+	}
+}
+
+// Work that nobody knows is an error, not a silence.
+func TestUnknownWork(t *testing.T) {
+	w := &worker{}
+	if err := w.run(context.Background(), &messages.Credit{}, &messages.WorkDone{}); err == nil || !strings.Contains(err.Error(), "messages.Credit") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Failures of the disk are told from those of the data, and those that pass from
+// those that somebody must mend.
+func TestKindsOfFailure(t *testing.T) {
+	for _, c := range []struct {
+		err           error
+		io, transient bool
+	}{
+		{&fs.PathError{Op: "read", Path: "x", Err: errors.New("input/output error")}, true, true},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, true, false},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, true, false},
+		{io.ErrUnexpectedEOF, true, true},
+		{storage.ErrCorrupt, false, false},
+		{errors.New("the state does not fit"), false, false},
+	} {
+		if ioFailure(c.err) != c.io || transient(c.err) != c.transient {
+			t.Errorf("%v: io %t, transient %t", c.err, ioFailure(c.err), transient(c.err))
+		}
+	}
 }
