@@ -23,6 +23,9 @@ type Mailbox struct {
 	observe    func(m any)
 	stamp      func(m any)
 	status     atomic.Int32 // 0 idle, 1 scheduled or running
+	// started: the invoker and the dispatcher are there. An actor has its address
+	// a moment before, so others may already post.
+	started atomic.Bool
 
 	// waiting is 1 while system or control mail waits; tasks test it between
 	// records.
@@ -188,8 +191,11 @@ func (m *Mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 	m.invoker, m.dispatcher = invoker, dispatcher
 }
 
-// Start implements actor.Mailbox.
-func (m *Mailbox) Start() {}
+// Start implements actor.Mailbox: what was posted so far is delivered.
+func (m *Mailbox) Start() {
+	m.started.Store(true)
+	m.schedule()
+}
 
 // UserMessageCount implements actor.Mailbox.
 func (m *Mailbox) UserMessageCount() int {
@@ -203,7 +209,8 @@ func (m *Mailbox) UserMessageCount() int {
 }
 
 func (m *Mailbox) schedule() {
-	if m.status.CompareAndSwap(0, 1) {
+	// Who posts before Start finds started false, or Start finds what was posted.
+	if m.started.Load() && m.status.CompareAndSwap(0, 1) {
 		m.dispatcher.Schedule(m.run)
 	}
 }

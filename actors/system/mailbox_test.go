@@ -50,7 +50,24 @@ func (l *log) take() string {
 func newTestMailbox(channels int) (*Mailbox, *steps, *log) {
 	m, d, l := NewMailbox(channels, nil), &steps{}, &log{}
 	m.RegisterHandlers(l, d)
+	m.Start()
+	d.run()
 	return m, d, l
+}
+
+// An actor has its address before it has a dispatcher: what others post meanwhile
+// waits for Start, and the sender does not panic.
+func TestPostedBeforeStart(t *testing.T) {
+	m, d, l := NewMailbox(1, nil), &steps{}, &log{}
+	m.PostUserMessage(&messages.Credit{})
+	m.PostUserMessage(data(0, 1))
+	m.Wake()
+	m.RegisterHandlers(l, d)
+	d.run()
+	expect(t, l, "")
+	m.Start()
+	d.run()
+	expect(t, l, "credit, batch 0.1")
 }
 
 func data(channel uint32, seq uint64) proto.Message {
