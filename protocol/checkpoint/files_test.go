@@ -48,17 +48,17 @@ func TestGoneFile(t *testing.T) {
 	c.registry.register(sharedFiles(6, keyed(segment("kept", shared, 6))))
 	p := newPending(7, 0, &request{kind: messages.CheckpointType_CHECKPOINT}, &plan{})
 	inline := &messages.Segment{Handle: &messages.StateHandle{Where: &messages.StateHandle_Inline{Inline: []byte("x")}}, Scope: shared, Created: 5}
+	kept, written, lost := segment("kept", shared, 6), segment("new", shared, 7), segment("lost", shared, 6)
 	for _, tc := range []struct {
-		segment *messages.Segment
-		gone    string
+		segments []*messages.Segment
+		gone     string
 	}{
-		{segment("kept", shared, 6), ""},
-		{segment("new", shared, 7), ""},
-		{inline, ""},
-		{segment("lost", shared, 6), "lost"},
+		{[]*messages.Segment{kept, written, inline}, ""},
+		{[]*messages.Segment{lost}, "lost"},
+		{[]*messages.Segment{kept, written, inline, lost}, "lost"},
 	} {
-		if got := c.goneFile(p, &messages.TaskSnapshot{Operators: []*messages.OperatorSubtaskState{keyed(tc.segment)}}); got != tc.gone {
-			t.Errorf("%v: gone is %q, want %q", tc.segment, got, tc.gone)
+		if got := c.goneFile(p, &messages.TaskSnapshot{Operators: []*messages.OperatorSubtaskState{keyed(tc.segments...)}}); got != tc.gone {
+			t.Errorf("%v: gone is %q, want %q", tc.segments, got, tc.gone)
 		}
 	}
 }

@@ -32,3 +32,13 @@ func TestStatisticsAreCopies(t *testing.T) {
 		t.Errorf("the discarded checkpoint does not show: %+v", now)
 	}
 }
+
+// A task reports once, even if its first report was empty.
+func TestReportOnce(t *testing.T) {
+	s := CheckpointStats{Subtasks: make([]SubtaskStats, 1)}
+	s.report(0, 10, nil)
+	s.report(0, 20, &messages.CheckpointMetrics{CheckpointBytes: 7})
+	if s.Acknowledged != 1 || s.LatestAckMs != 10 || s.CheckpointBytes != 0 {
+		t.Errorf("the second report counts: %+v", s)
+	}
+}
