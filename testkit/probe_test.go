@@ -172,7 +172,7 @@ func TestProbeErrors(t *testing.T) {
 	}
 	j, _, _ := job(t, 2)
 	j.Start("restart: {strategy: none}")
-	if err := j.WaitFailed(); err == nil || !strings.Contains(err.Error(), `operator "refusing": record 2 is refused`) {
+	if err := j.WaitFailed(); err == nil || !strings.Contains(err.Error(), `operator "refusing" failed in task in-b05c01b1/0 on node local: record 2 is refused`) {
 		t.Errorf("WaitFailed returned %v", err)
 	}
 }
