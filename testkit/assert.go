@@ -38,7 +38,7 @@ func ExactlyOnce[U any](t TB, declare func(t *stream.Topology) stream.Stream[U],
 	if text == nil {
 		text = func(v U) string { return fmt.Sprintf("%+v", v) }
 	}
-	s := &Scenario{Nodes: 2, Out: exactlyOnceOut, Program: func() (*stream.Program, *messages.JobSettings, error) {
+	s := &Scenario{Nodes: 2, PollRecords: 1, Out: exactlyOnceOut, Program: func() (*stream.Program, *messages.JobSettings, error) {
 		settings, err := topology.Settings("settings", []byte(o.settings), noEnvironment)
 		if err != nil {
 			return nil, nil, err
@@ -56,11 +56,18 @@ func ExactlyOnce[U any](t TB, declare func(t *stream.Topology) stream.Stream[U],
 		t.Fatalf("testkit: the topology fails without any fault: %v", err)
 	}
 	s.Expected = calm.Rows
+	s.TurnUs = min(defaultTurnUs*max(1, calmMs/max(1, int(calm.ElapsedMs))), maxTurnUs)
+	restarts := 0
 	for seed := o.first; seed < o.first+uint64(o.seeds); seed++ {
-		if r, err := s.finished(seed, RandomFaults(seed), Disasters); err != nil {
+		r, err := s.finished(seed, RandomFaults(seed), Disasters)
+		if err != nil {
 			t.Fatalf("testkit: not exactly once: %v\nfaults: %v\nthe end of what happened:\n%s\nreplay with testkit.Seeds(%d, 1)",
 				err, r.Faults, strings.Join(r.Tail, "\n"), seed)
 		}
+		restarts += r.Restarts
+	}
+	if restarts == 0 && o.seeds >= enoughSeeds {
+		t.Fatalf("testkit: nothing was tested: under none of %d seeds the job had to restart; give it more records, or more seeds", o.seeds)
 	}
 	return unquoted(calm.Rows)
 }
@@ -96,6 +103,13 @@ func AsText[U any](f func(U) string) ExactlyOnceOption {
 const (
 	exactlyOnceOut      = "/job/out"
 	exactlyOnceSettings = "checkpointing: {interval: 50ms, timeout: 2s, tolerable-failures: 3}"
+
+	// calmMs is how long a run without faults should last in virtual time, so that
+	// disasters meet it: the turns of a quick one are made longer, up to maxTurnUs.
+	calmMs    = 1000
+	maxTurnUs = 10_000
+	// enoughSeeds make any job restart that lasts so long.
+	enoughSeeds = 10
 )
 
 // writeLines ends the stream in a file sink, each record as one text.

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,6 +45,11 @@ type Scenario struct {
 	Nodes int
 	// Slots per node; 0 means 4.
 	Slots int
+	// TurnUs bounds the virtual time that a turn of a mailbox takes; 0 means 100. A
+	// larger one makes a small job last long enough to be hit by faults.
+	TurnUs int
+	// PollRecords is how many records a source reads in a turn; 0 means 16.
+	PollRecords int
 	// Expected are the rows that the job must have committed in the end, sorted; at
 	// no time may it have committed others. Nil compares nothing.
 	Expected []string
@@ -146,6 +152,9 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 	if s.Trace != nil {
 		w.Trace(s.Trace)
 	}
+	if s.TurnUs > 0 {
+		w.turnUs = s.TurnUs
+	}
 	sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return w.metadataFault() })
 	sim.rules = newInvariants(sim)
 	for name, content := range s.Files {
@@ -229,7 +238,7 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 		ScratchDir:         "/scratch/" + n.Name,
 		Programs:           func(string) (operator.Program, error) { return sim.program, nil },
 		Random:             func() uint64 { return sim.world.rng.Uint64() },
-		PollRecords:        16,
+		PollRecords:        cmp.Or(sim.scenario.PollRecords, 16),
 		ChannelMemoryBytes: sim.scenario.ChannelMemoryBytes,
 		Event:              sim.event,
 	})

@@ -26,6 +26,7 @@ import (
 type World struct {
 	rng      *rand.Rand
 	nowUs    int64
+	turnUs   int // bounds how long a turn takes
 	steps    int
 	ready    []func()
 	events   eventQueue
@@ -57,6 +58,9 @@ type World struct {
 	faults Faults
 }
 
+// defaultTurnUs bounds the virtual time of a turn.
+const defaultTurnUs = 100
+
 // epochUs is when every simulation begins.
 const epochUs = 1_700_000_000_000_000
 
@@ -84,6 +88,7 @@ func NewWorld(seed uint64, faults Faults) *World {
 	actors, counter := sharedActors()
 	return &World{
 		rng:    rand.New(rand.NewPCG(seed, 0x43757477)),
+		turnUs: defaultTurnUs,
 		nowUs:  epochUs,
 		actors: actors,
 		prefix: fmt.Sprintf("w%d:", counter.next()),
@@ -154,7 +159,7 @@ func (w *World) Step() bool {
 		w.ready[i] = w.ready[last]
 		w.ready[last] = nil
 		w.ready = w.ready[:last]
-		w.nowUs += int64(w.rng.IntN(100)) // a turn takes time
+		w.nowUs += int64(w.rng.IntN(w.turnUs)) // a turn takes time
 		f()
 		w.nowUs += w.takeSlow()
 	case len(w.events) > 0:
