@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -50,7 +55,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "damage": damage, "big": big, "find": find, "rows": rowsCommand,
+			"exits": exits, "suspend": suspend, "damage": damage, "big": big, "find": find, "rows": rowsCommand, "same": same,
+		},
+		Setup: func(e *testscript.Env) error {
+			flights, err := filepath.Abs(filepath.Join(example, "flights.csv"))
+			e.Setenv("FLIGHTS", flights)
+			return err
 		},
 		RequireExplicitExec: true,
 	})
@@ -89,25 +99,44 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage FILE cut|flip|OFFSET=BYTE changes a file: cut drops its last byte, flip
-// changes a bit in its middle.
+// suspend COMMAND ARGS... runs a command until it has completed two checkpoints and
+// then suspends it with SIGTERM, which must end well.
+func suspend(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.Command(args[0], args[1:]...)
+	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "FLIGHTS="+ts.Getenv("FLIGHTS"))
+	stderr, err := c.StderrPipe()
+	ts.Check(err)
+	ts.Check(c.Start())
+	said, completed := "", 0
+	for s := bufio.NewScanner(stderr); s.Scan(); {
+		said += s.Text() + "\n"
+		if strings.Contains(s.Text(), " completed after ") {
+			if completed++; completed == 2 {
+				ts.Check(c.Process.Signal(syscall.SIGTERM))
+			}
+		}
+	}
+	if err := c.Wait(); err != nil || !strings.Contains(said, "suspended; the same command resumes from checkpoint") {
+		ts.Fatalf("suspending: %v\n%s", err, said)
+	}
+}
+
+// damage FILE cut|flip|newer changes a file: cut drops its last byte, flip changes
+// a bit in its middle, newer makes checkpoint metadata those of the next format.
 func damage(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	content, err := os.ReadFile(path)
 	ts.Check(err)
-	switch at, value, isByte := strings.Cut(args[1], "="); {
-	case args[1] == "cut":
+	switch args[1] {
+	case "cut":
 		content = content[:len(content)-1]
-	case args[1] == "flip":
+	case "flip":
 		content[len(content)/2] ^= 1
-	case isByte:
-		i, err := strconv.Atoi(at)
-		ts.Check(err)
-		b, err := strconv.Atoi(value)
-		ts.Check(err)
-		content[i] = byte(b)
+	case "newer":
+		content[8]++ // of the header that package storage describes
+		binary.LittleEndian.PutUint32(content[20:], crc32.Checksum(content[:20], crc32.MakeTable(crc32.Castagnoli)))
 	default:
-		ts.Fatalf("no such damage")
+		ts.Fatalf("no such damage: %s", args[1])
 	}
 	ts.Check(os.WriteFile(path, content, 0o644))
 }
@@ -141,7 +170,20 @@ func find(ts *testscript.TestScript, neg bool, args []string) {
 // rows PATTERN FILE compares the rows of all files that match, sorted and without
 // headers, with a file. A row longer than 100 bytes is shown by its length.
 func rowsCommand(ts *testscript.TestScript, _ bool, args []string) {
-	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	if got, want := rowsOf(ts, args[0]), ts.ReadFile(args[1]); got != want {
+		ts.Fatalf("rows:\n%swant:\n%s", got, want)
+	}
+}
+
+// same PATTERN PATTERN compares the rows of two sets of files.
+func same(ts *testscript.TestScript, _ bool, args []string) {
+	if a, b := rowsOf(ts, args[0]), rowsOf(ts, args[1]); a != b || a == "" {
+		ts.Fatalf("%d bytes of rows in %s, %d in %s, or they differ", len(a), args[0], len(b), args[1])
+	}
+}
+
+func rowsOf(ts *testscript.TestScript, pattern string) string {
+	found, err := filepath.Glob(ts.MkAbs(pattern))
 	ts.Check(err)
 	var got []string
 	for _, path := range found {
@@ -155,7 +197,5 @@ func rowsCommand(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	slices.Sort(got)
-	if want := ts.ReadFile(args[1]); strings.Join(got, "") != want {
-		ts.Fatalf("rows:\n%swant:\n%s", strings.Join(got, ""), want)
-	}
+	return strings.Join(got, "")
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -185,12 +186,17 @@ func (p *progress) look(m *job.Master) {
 
 // stack prints the stack of a panic in user code, once.
 func (p *progress) stack(failure error) {
+	var failed *job.TaskFailedError
 	stack := job.Stack(failure)
-	if stack == "" || p.shown[failure.Error()] {
+	if stack == "" || !errors.As(failure, &failed) {
 		return
 	}
-	p.shown[failure.Error()] = true
-	p.print(failure.Error() + "\n  " + strings.ReplaceAll(strings.TrimSpace(userFrames(stack)), "\n", "\n  "))
+	what := fmt.Sprintf("operator %q: %s", failed.Failure.GetUid(), failed.Failure.GetMessage())
+	if p.shown[what] {
+		return
+	}
+	p.shown[what] = true
+	p.print(what + "\n  " + strings.ReplaceAll(strings.TrimSpace(userFrames(stack)), "\n", "\n  "))
 }
 
 // draw renews the live line. The caller holds mu.

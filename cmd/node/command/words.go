@@ -39,15 +39,14 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.1f %s", n, [...]string{"kB", "MB", "GB", "TB"}[unit])
 }
 
-// userFrames is the part of a panic's stack below the panic itself.
+// userFrames is the part of a panic's stack that belongs to the user: below the
+// panic itself, and above the actor that runs the operators.
 func userFrames(stack string) string {
-	at := strings.Index(stack, "\npanic(")
-	if at < 0 {
-		return stack
+	if _, below, ok := strings.Cut(stack, "\npanic("); ok {
+		if lines := strings.SplitN(below, "\n", 3); len(lines) == 3 { // its arguments, its file
+			stack = lines[2]
+		}
 	}
-	lines := strings.SplitN(stack[at+1:], "\n", 3) // "panic(...)" and its file
-	if len(lines) < 3 {
-		return stack
-	}
-	return lines[2]
+	stack, _, _ = strings.Cut(stack, "\ncutwater/actors/")
+	return stack
 }
