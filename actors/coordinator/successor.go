@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 
 	"cutwater/messages"
 	"cutwater/protocol/job"
@@ -20,12 +21,17 @@ type Fallen struct {
 	Cause, Stack string
 	// GivenUp: no successor tries again; the job ends FAILED.
 	GivenUp bool
+	// Ended: the job's end was on record already, and stays.
+	Ended bool
 }
 
 // String leaves the stack out.
 func (e Fallen) String() string {
 	next := "a successor takes over"
-	if e.GivenUp {
+	switch {
+	case e.Ended:
+		next = "the job has ended all the same"
+	case e.GivenUp:
 		next = "the job is given up"
 	}
 	return fmt.Sprintf("coordinator %d of job %s failed: %s; %s", e.Life, e.Job, e.Cause, next)
@@ -62,9 +68,10 @@ func (c *Coordinator) fall(cause, stack string) {
 	if c.over {
 		return
 	}
-	now := c.self.System.Clock().NowMs()
-	_, giveUp := c.line.falls.Failed(now, 0)
-	next := line{life: c.line.life + 1, falls: c.line.falls, hooks: c.line.hooks, last: giveUp != ""}
+	cause, _, _ = strings.Cut(cause, "\n")
+	ended := metadata.Ended(c.master.Status())
+	_, giveUp := c.line.falls.Failed(c.self.System.Clock().NowMs(), 0)
+	next := line{life: c.line.life + 1, falls: c.line.falls, hooks: c.line.hooks, last: giveUp != "" && !ended}
 	reason := fmt.Errorf("the coordinator of job %s failed more than %d times within %d minutes, last because: %s; this is an error in Cutwater, "+
 		"report it with the stack from the log; every checkpoint is kept, so the job can be started again from the newest",
 		c.config.Master.Job, maxFalls, fallsWithinMs/60_000, cause)
@@ -73,11 +80,11 @@ func (c *Coordinator) fall(cause, stack string) {
 		config.Master.GiveUp = reason
 	}
 	if c.config.Event != nil {
-		c.config.Event(Fallen{Job: config.Master.Job, Life: int(c.line.life), Cause: cause, Stack: stack, GivenUp: next.last})
+		c.config.Event(Fallen{Job: config.Master.Job, Life: int(c.line.life), Cause: cause, Stack: stack, GivenUp: next.last, Ended: ended})
 	}
 	switch {
-	case metadata.Ended(c.master.Status()):
-		c.end(nil) // the end is on record; what was still to be deleted stays
+	case ended:
+		c.end(nil) // what was still to be deleted stays
 		return
 	case c.line.last:
 		c.end(reason)

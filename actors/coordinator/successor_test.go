@@ -129,12 +129,15 @@ func TestFallAfterTheEnd(t *testing.T) {
 	r.report(messages.TaskState_TASK_RUNNING)
 	r.changed = func() {
 		if r.status == messages.JobStatus_FINISHED {
-			panic("late")
+			panic("late\nand more")
 		}
 	}
 	r.report(messages.TaskState_TASK_FINISHED)
 	if len(r.ends) != 1 || r.ends[0] != nil || r.record().Status != messages.JobStatus_FINISHED || r.record().Epoch != 1 {
 		t.Fatalf("ended %v, on record %v", r.ends, r.record())
+	}
+	if f := r.fallen(); len(f) != 1 || !f[0].Ended || f[0].GivenUp || f[0].Cause != "late" {
+		t.Errorf("fallen: %+v", f)
 	}
 }
 

@@ -150,8 +150,18 @@ func (t *Task) Started(self *system.Self) {
 	}
 }
 
-// Stopped implements system.Handler.
-func (t *Task) Stopped() { t.cancel() }
+// Stopped implements system.Handler. A task that has not ended, because the node
+// stops, gives back what it holds; it is not reported to anybody.
+func (t *Task) Stopped() {
+	t.cancel()
+	if !t.closed {
+		t.closed = true
+		_ = t.close() // nobody is there to hear of it
+		if t.out != nil {
+			t.out.repayAll()
+		}
+	}
+}
 
 // Receive implements system.Handler.
 func (t *Task) Receive(m proto.Message) {

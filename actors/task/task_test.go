@@ -32,7 +32,13 @@ type reader struct {
 	ctx    *operator.Context
 	splits []string
 	ended  bool
+	closed int
 	poll   func() // called by Poll, if set
+}
+
+func (r *reader) Close() error {
+	r.closed++
+	return nil
 }
 
 func (r *reader) Open(c *operator.Context) error {
@@ -354,6 +360,26 @@ func TestUnacknowledgedEnd(t *testing.T) {
 	r.Advance(repeatMs)
 	if !r.gone() {
 		t.Fatal("the actor is still there")
+	}
+}
+
+// When the node stops, and when the task fails, its operators are closed, once.
+func TestOperatorsAreClosed(t *testing.T) {
+	p := &program{reader: &reader{Base: operator.Base{ID: "op"}}}
+	r := newRig(t, p, nil)
+	r.Settle()
+	r.System.StopAll()
+	r.Settle()
+	if p.reader.closed != 1 {
+		t.Errorf("closed %d times as the node stopped", p.reader.closed)
+	}
+	p = &program{reader: &reader{Base: operator.Base{ID: "op"}, poll: func() { panic("boom") }}}
+	r = newRig(t, p, nil)
+	r.Settle()
+	r.System.StopAll()
+	r.Settle()
+	if p.reader.closed != 1 {
+		t.Errorf("closed %d times after a failure", p.reader.closed)
 	}
 }
 
