@@ -83,15 +83,42 @@ func edgeEmit[T any](p *Program, w *operator.EdgeWriter, cd codec.Codec[T]) (Emi
 		if len(w.Builders) != 1 {
 			return nil, fmt.Errorf("stream: the forward edge from %q to %q has %d channels", w.Edge.FromUid, w.Edge.ToUid, len(w.Builders))
 		}
-		return func(v T, ts int64) { put(0, 0, v, ts) }, nil
+		return forwardEmit(w, cd), nil
 	}
 	return nil, fmt.Errorf("stream: the edge from %q to %q has no partitioning", w.Edge.FromUid, w.Edge.ToUid)
 }
 
-// hashEmit is the hot path of keyed edges.
+// forwardEmit and hashEmit are hot paths: for records without text they do what
+// putter's function does, without the call.
+func forwardEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T]) Emit[T] {
+	if codec.HasText(cd) {
+		put := putter(w, cd)
+		return func(v T, ts int64) { put(0, 0, v, ts) }
+	}
+	b := &w.Builders[0]
+	return func(v T, ts int64) {
+		cd.Encode(b.NextFixed(ts, 0), nil, v)
+		if b.FixedSize() >= w.Limit {
+			w.Cut(0)
+		}
+	}
+}
+
 func hashEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T], key func([]byte, T) []byte) Emit[T] {
-	put := putter(w, cd)
 	var buf []byte
+	if !codec.HasText(cd) {
+		return func(v T, ts int64) {
+			buf = key(buf[:0], v)
+			hash := keygroup.Hash(buf)
+			channel := w.Owner(hash)
+			b := &w.Builders[channel]
+			cd.Encode(b.NextFixed(ts, hash), nil, v)
+			if b.FixedSize() >= w.Limit {
+				w.Cut(channel)
+			}
+		}
+	}
+	put := putter(w, cd)
 	return func(v T, ts int64) {
 		buf = key(buf[:0], v)
 		hash := keygroup.Hash(buf)
@@ -102,15 +129,6 @@ func hashEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T], key func([]byte,
 // putter returns the function that encodes a record into a channel's batch, which
 // it cuts when it is full.
 func putter[T any](w *operator.EdgeWriter, cd codec.Codec[T]) func(channel int, hash uint64, v T, ts int64) {
-	if !codec.HasText(cd) {
-		return func(channel int, hash uint64, v T, ts int64) {
-			b := &w.Builders[channel]
-			cd.Encode(b.NextFixed(ts, hash), nil, v)
-			if b.FixedSize() >= w.Limit {
-				w.Cut(channel)
-			}
-		}
-	}
 	return func(channel int, hash uint64, v T, ts int64) {
 		b := &w.Builders[channel]
 		fixed, text := b.Next(ts, hash)
