@@ -57,17 +57,17 @@ func ExactlyOnce[U any](t TB, declare func(t *stream.Topology) stream.Stream[U],
 	}
 	s.Expected = calm.Rows
 	s.TurnUs = min(defaultTurnUs*max(1, calmMs/max(1, int(calm.ElapsedMs))), maxTurnUs)
-	restarts := 0
+	restores := 0
 	for seed := o.first; seed < o.first+uint64(o.seeds); seed++ {
 		r, err := s.finished(seed, RandomFaults(seed), Disasters)
 		if err != nil {
 			t.Fatalf("testkit: not exactly once: %v\nfaults: %v\nthe end of what happened:\n%s\nreplay with testkit.Seeds(%d, 1)",
 				err, r.Faults, strings.Join(r.Tail, "\n"), seed)
 		}
-		restarts += r.Restarts
+		restores += r.Noticed[restored]
 	}
-	if restarts == 0 && o.seeds >= enoughSeeds {
-		t.Fatalf("testkit: nothing was tested: under none of %d seeds the job had to restart; give it more records, or more seeds", o.seeds)
+	if restores == 0 && o.seeds >= enoughSeeds {
+		t.Fatalf("testkit: nothing was tested: under none of %d seeds the job went on from a checkpoint; give it more records, or more seeds", o.seeds)
 	}
 	return unquoted(calm.Rows)
 }
@@ -108,7 +108,7 @@ const (
 	// disasters meet it: the turns of a quick one are made longer, up to maxTurnUs.
 	calmMs    = 1000
 	maxTurnUs = 10_000
-	// enoughSeeds make any job restart that lasts so long.
+	// enoughSeeds restore any job that lasts so long.
 	enoughSeeds = 10
 )
 

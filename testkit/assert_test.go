@@ -138,6 +138,25 @@ func TestExactlyOnceFindsMistakes(t *testing.T) {
 	}
 }
 
+// A job so short that no checkpoint is ever used has not been tested, which is a
+// failure.
+func TestExactlyOnceNeedsRestores(t *testing.T) {
+	message := ""
+	for first := uint64(1); first < 200 && !strings.Contains(message, "nothing was tested: under none of 10 seeds"); first += 10 {
+		message = fails(func(tb testkit.TB) {
+			testkit.ExactlyOnce(tb, func(b *stream.Topology) stream.Stream[timed] {
+				return stream.From(b, "clicks", testkit.Records([]timed{}))
+			}, testkit.Seeds(first, 10))
+		})
+		if message != "no failure" && !strings.Contains(message, "nothing was tested") {
+			t.Fatal(message)
+		}
+	}
+	if message == "no failure" {
+		t.Error("an empty job passes as tested")
+	}
+}
+
 // Windows over several splits have no late records, and AsText shows the records.
 func TestExactlyOnceAsText(t *testing.T) {
 	got := testkit.ExactlyOnce(t, func(b *stream.Topology) stream.Stream[int64] {
