@@ -90,8 +90,8 @@ type Run struct {
 // the start, and usually calls World.After.
 type Plan func(w *World)
 
-// maxSteps ends a run that makes no progress.
-const maxSteps = 3_000_000
+// maxSteps ends a run that makes no progress; a usual one takes some thousands.
+const maxSteps = 500_000
 
 // jobID of every simulated job.
 const jobID = "00000000000000000000000000000001"
