@@ -189,3 +189,18 @@ func TestCopies(t *testing.T) {
 		t.Fatalf("the state was changed from outside to %q", got)
 	}
 }
+
+// The four ends of a job are final for its coordinator; in every other status it runs,
+// or will again.
+func TestEnded(t *testing.T) {
+	for n := range messages.JobStatus_name {
+		status, want := messages.JobStatus(n), false
+		switch status {
+		case messages.JobStatus_FINISHED, messages.JobStatus_FAILED, messages.JobStatus_CANCELED, messages.JobStatus_SUSPENDED:
+			want = true
+		}
+		if Ended(status) != want {
+			t.Errorf("%s: ended is %t", status, !want)
+		}
+	}
+}
