@@ -24,9 +24,17 @@ const example = "../../examples/flights"
 // columns are those that the expected file has.
 var columns = []string{"origin", "window_start", "flights", "delayed", "total_delay", "worst_delay"}
 
-// build compiles the command once per tag.
+// build compiles the command with tags; without any the test binary is the command,
+// see TestMain.
 func build(t *testing.T, tags string) string {
 	t.Helper()
+	if tags == "" {
+		binary, err := exec.LookPath("cutwater")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary
+	}
 	binary := filepath.Join(t.TempDir(), "cutwater")
 	c := exec.Command("go", "build", "-tags", tags, "-o", binary, ".")
 	if out, err := c.CombinedOutput(); err != nil {
@@ -139,6 +147,38 @@ func run(t *testing.T, binary string, args ...string) (code int, stderr string) 
 	return c.ProcessState.ExitCode(), b.String()
 }
 
+// output is what a running command says on standard error.
+type output struct{ scanner *bufio.Scanner }
+
+// start runs the job in the background.
+func start(t *testing.T, binary, topology string) (*exec.Cmd, output) {
+	t.Helper()
+	c := exec.Command(binary, "run", topology)
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, output{bufio.NewScanner(stderr)}
+}
+
+// until reads to the first line with the word in it.
+func (o output) until(word string) {
+	for o.scanner.Scan() && !strings.Contains(o.scanner.Text(), word) {
+	}
+}
+
+// rest reads to the end.
+func (o output) rest() string {
+	var b strings.Builder
+	for o.scanner.Scan() {
+		b.WriteString(o.scanner.Text() + "\n")
+	}
+	return b.String()
+}
+
 // The flights job is exact at several parallelisms and split sizes, on both
 // backends, and a second run of a finished job changes nothing.
 func TestFlights(t *testing.T) {
@@ -241,73 +281,101 @@ func TestKillAtFailpoints(t *testing.T) {
 func TestSuspend(t *testing.T) {
 	binary := build(t, "")
 	topology := flights(t, append(source("        rate: 20000\n"), "interval: 1s", "interval: 1h")...)
-	c := exec.Command(binary, "run", topology)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := bufio.NewScanner(stderr)
-	for s.Scan() && !strings.Contains(s.Text(), "RUNNING") {
-	}
+	c, lines := start(t, binary, topology)
+	lines.until("RUNNING")
 	time.Sleep(200 * time.Millisecond)
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	var last string
-	for s.Scan() {
-		last = s.Text()
-	}
-	if err := c.Wait(); err != nil || !strings.Contains(last, "SUSPENDED") {
-		t.Fatalf("suspending: %v, last line %q", err, last)
+	text := lines.rest()
+	if err := c.Wait(); err != nil || !strings.Contains(text, "suspended; the same command resumes from checkpoint 1\n") || !strings.Contains(text, " SUSPENDED after ") {
+		t.Fatalf("suspending: %v\n%s", err, text)
 	}
 	code, text := run(t, binary, "run", topology)
-	if code != 0 || !strings.Contains(text, "restor") {
+	if code != 0 || !strings.Contains(text, "restoring checkpoint 1\n") {
 		t.Fatalf("exit code %d, and it must say that it restores\n%s", code, text)
 	}
 	checkExact(t, topology)
 }
 
-// Mistakes exit with their code and one clear sentence, without a stack.
-func TestMistakes(t *testing.T) {
+// Suspended at random moments of a job that takes a checkpoint after the other, so
+// that the signal often comes in the middle of one, the job goes on each time and
+// ends with the exact result.
+func TestSuspendDuringCheckpoint(t *testing.T) {
 	binary := build(t, "")
-	for _, c := range []struct {
-		name string
-		args func() []string
-		code int
-		text string
-	}{
-		{"no such file", func() []string { return []string{"run", "nowhere.yaml"} }, 1, "cannot be read"},
-		{"unknown flag", func() []string { return []string{"run", "--nope", "x"} }, 2, "nope"},
-		{"unknown key", func() []string { return []string{"run", flights(t, "key-by: origin", "keyby: origin")} }, 5, "keyby"},
-		{"lint", func() []string { return []string{"lint", flights(t, "sum(delay)", "sum(delai)")} }, 5, ""},
-		{"missing input", func() []string { return []string{"run", flights(t, "path: flights.csv", "path: gone.csv")} }, 6, "gone.csv"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			code, stderr := run(t, binary, c.args()...)
-			if code != c.code || !strings.Contains(stderr, c.text) || strings.Contains(stderr, "goroutine ") {
-				t.Errorf("exit code %d, want %d, with %q in:\n%s", code, c.code, c.text, stderr)
-			}
-		})
+	topology := flights(t, append(source("        rate: 20000\n        split-size: 64KiB\n"), "interval: 1s", "interval: 10ms, inline-threshold: 0B")...)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 8 {
+		c, lines := start(t, binary, topology)
+		lines.until("RUNNING")
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		text := lines.rest()
+		if err := c.Wait(); err != nil || !strings.Contains(text, "suspended; the same command resumes") && !strings.Contains(text, "FINISHED") {
+			t.Fatalf("suspending: %v\n%s", err, text)
+		}
+		checkSubset(t, topology)
 	}
+	if code, stderr := run(t, binary, "run", topology); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	checkExact(t, topology)
+}
+
+// A second signal does not wait for the last checkpoint; the job goes on from the
+// one before.
+func TestStopAtOnce(t *testing.T) {
+	binary := build(t, "")
+	topology := flights(t, append(source("        rate: 20000\n"), "interval: 1s", "interval: 1h")...)
+	c, lines := start(t, binary, topology)
+	lines.until("RUNNING")
+	for range 2 {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := lines.rest()
+	_ = c.Wait() // looked at below
+	switch code := c.ProcessState.ExitCode(); {
+	case code == 1 && strings.Contains(text, "error: stopped at once; the same command resumes"):
+	case code == 0 && strings.Contains(text, "suspended"): // it was faster than the second signal
+	default:
+		t.Fatalf("exit code %d\n%s", code, text)
+	}
+	if code, stderr := run(t, binary, "run", topology); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	checkExact(t, topology)
+}
+
+// Where files may not grow, as on a full disk, the sink's task fails with the reason
+// and nothing half-written is visible; with room again the same command ends with
+// the exact result.
+func TestFullDisk(t *testing.T) {
+	binary := build(t, "")
+	topology := flights(t, "interval: 1s", "interval: 1h", "strategy: exponential-delay", "strategy: fixed-delay, attempts: 1, delay: 10ms")
+	// In blocks of 512 bytes: enough for the metadata store, not for a file of output.
+	code, stderr := run(t, "sh", "-c", "ulimit -f 128; exec "+binary+" run "+topology)
+	if code != 6 || !strings.Contains(stderr, "restart 1 in 10 ms, because operator \"out\" failed") || !strings.Contains(stderr, "file too large: look at the disk") {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if rows := visible(t, topology); len(rows) > 0 {
+		t.Fatalf("%d rows are visible", len(rows))
+	}
+	if code, stderr := run(t, binary, "run", topology); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	checkExact(t, topology)
 }
 
 // Two processes on one data directory: the second one is refused.
 func TestTwoProcesses(t *testing.T) {
 	binary := build(t, "")
 	topology := flights(t, source("        rate: 2000\n")...)
-	c := exec.Command(binary, "run", topology)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for s := bufio.NewScanner(stderr); s.Scan() && !strings.Contains(s.Text(), "RUNNING"); {
-	}
+	c, lines := start(t, binary, topology)
+	lines.until("RUNNING")
 	code, text := run(t, binary, "run", topology)
 	_ = c.Process.Kill()
 	_ = c.Wait() // killed

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +46,7 @@ func coded(code int, err error) error { return &codedError{code, err} }
 
 // Main runs the command with its arguments and returns the exit code.
 func Main(args []string, out, errOut io.Writer) int {
+	signal.Ignore(syscall.SIGXFSZ) // a write above the limit of file sizes fails like one to a full disk
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)

@@ -21,6 +21,9 @@ import (
 // redrawEvery is how often the live line changes.
 const redrawEvery = 200 * time.Millisecond
 
+// repeatEvery is how often a state that lasts is said again.
+const repeatEvery = 10 * time.Second
+
 // progress shows on standard error how a job is doing: one line per event, and on
 // a terminal a live line below them. All methods may be called by any goroutine.
 type progress struct {
@@ -49,6 +52,8 @@ type progress struct {
 	// counts of TaskEvents by kind, and the operators for which one was printed.
 	counts map[string]uint64
 	told   map[string]bool
+	// unavailable is when it was last said that the metadata store does not answer.
+	unavailable time.Time
 	// givenUp: the coordinator panicked too often.
 	givenUp bool
 }
@@ -94,7 +99,12 @@ func (p *progress) event(e protocol.Event) {
 		p.taskEvent(e)
 	case node.CoordinatorFallen:
 		p.fallen(e)
-	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost, job.StoreUnavailable,
+	case job.StoreUnavailable: // asked again twice a second
+		if now := p.now(); now.Sub(p.unavailable) >= repeatEvery {
+			p.unavailable = now
+			p.print(e.String())
+		}
+	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost,
 		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
 		p.print(e.String())
 	}
