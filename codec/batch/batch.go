@@ -119,14 +119,13 @@ func (v *View) Len() int { return v.count }
 // Record returns record i: its timestamp, its key's hash (0 unless keyed) and
 // its fixed part.
 func (v *View) Record(i int) (timestampMs int64, hash uint64, fixed []byte) {
-	f := v.fixed[i*v.width : (i+1)*v.width : (i+1)*v.width]
+	at := i * v.width
+	f := v.fixed[at:][:v.width:v.width]
 	timestampMs = int64(binary.LittleEndian.Uint64(f))
-	f = f[timestampWidth:]
-	if v.keyed {
-		hash = binary.LittleEndian.Uint64(f)
-		f = f[hashWidth:]
+	if !v.keyed {
+		return timestampMs, 0, f[timestampWidth:]
 	}
-	return timestampMs, hash, f
+	return timestampMs, binary.LittleEndian.Uint64(f[timestampWidth:]), f[timestampWidth+hashWidth:]
 }
 
 // Hash returns the key's hash of record i of a keyed edge.
