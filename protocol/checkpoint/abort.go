@@ -94,15 +94,22 @@ func (c *Coordinator) discardSnapshot(m *messages.AcknowledgeCheckpoint, reason 
 // unreferenced leaves out the files that a retained checkpoint shares or that a
 // pending one has acknowledged.
 func (c *Coordinator) unreferenced(files []*messages.StateHandle) []*messages.StateHandle {
+	held := c.acknowledgedFiles()
+	return slices.DeleteFunc(files, func(h *messages.StateHandle) bool {
+		return held[h.GetFile().Path] || c.registry.has(h.GetFile().Path)
+	})
+}
+
+// acknowledgedFiles returns the paths of all files that pending checkpoints name
+// so far.
+func (c *Coordinator) acknowledgedFiles() map[string]bool {
 	held := make(map[string]bool)
 	for _, p := range c.pending {
 		for _, h := range filesOf(p.states(), anySegment) {
 			held[h.GetFile().Path] = true
 		}
 	}
-	return slices.DeleteFunc(files, func(h *messages.StateHandle) bool {
-		return held[h.GetFile().Path] || c.registry.has(h.GetFile().Path)
-	})
+	return held
 }
 
 // deleteCompleted deletes the directory of a checkpoint that has left the store,
@@ -118,7 +125,7 @@ func (c *Coordinator) deleteCompleted(e *completedCheckpoint, reason string) {
 
 // collectShared deletes the shared files that are not needed any more.
 func (c *Coordinator) collectShared() {
-	c.clean(0, c.registry.collect(c.oldestPending()), "no checkpoint names it")
+	c.clean(0, c.registry.collect(c.oldestPending(), c.acknowledgedFiles()), "no checkpoint names it")
 }
 
 // clean asks for the deletion of a checkpoint's directory, unless it is 0, and

@@ -23,7 +23,8 @@ type sharedFile struct {
 	// users counts the retained checkpoints that name it.
 	users int
 	// unusedSince is the newest checkpoint id when users fell to 0. Checkpoints
-	// up to it may be pending with snapshots built on the file.
+	// up to it may be pending with snapshots built on the file; a later one is
+	// built on it only by a task that missed a completion.
 	unusedSince uint64
 }
 
@@ -53,12 +54,13 @@ func (r *registry) unregister(handles []*messages.StateHandle, newest uint64) {
 // has reports whether the file may still be named by a checkpoint.
 func (r *registry) has(path string) bool { return r.files[path] != nil }
 
-// collect removes and returns, ordered by path, the files that nobody uses and
-// that no checkpoint from oldestPending on can name.
-func (r *registry) collect(oldestPending uint64) []*messages.StateHandle {
+// collect removes and returns, ordered by path, the files that nobody uses, that
+// no pending checkpoint has acknowledged, and that no checkpoint from
+// oldestPending on can still name.
+func (r *registry) collect(oldestPending uint64, acknowledged map[string]bool) []*messages.StateHandle {
 	var unused []*messages.StateHandle
 	for _, path := range slices.Sorted(maps.Keys(r.files)) {
-		if f := r.files[path]; f.users == 0 && f.unusedSince < oldestPending {
+		if f := r.files[path]; f.users == 0 && f.unusedSince < oldestPending && !acknowledged[path] {
 			unused = append(unused, f.handle)
 			delete(r.files, path)
 		}

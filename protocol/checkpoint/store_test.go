@@ -74,22 +74,25 @@ func TestRegistry(t *testing.T) {
 	r.register(file("a"))
 	r.register(file("a"))
 	r.unregister(file("a"), 9)
-	if got := r.collect(nonePending); got != nil {
+	if got := r.collect(nonePending, nil); got != nil {
 		t.Errorf("collected %v, but both are in use", got)
 	}
 	r.unregister(file("a"), 9)
 	r.unregister(file("b"), 9)
-	if got := r.collect(9); got != nil {
+	if got := r.collect(9, nil); got != nil {
 		t.Errorf("collected %v, but checkpoint 9 may name them", got)
 	}
+	if got := r.collect(10, map[string]bool{"a": true, "b": true}); got != nil {
+		t.Errorf("collected %v, but a pending checkpoint has acknowledged them", got)
+	}
 	r.register(file("b"))
-	if got := r.collect(10); len(got) != 1 || got[0].GetFile().Path != "a" || r.has("a") || !r.has("b") {
+	if got := r.collect(10, nil); len(got) != 1 || got[0].GetFile().Path != "a" || r.has("a") || !r.has("b") {
 		t.Errorf("collected %v, want a", got)
 	}
 	r.unregister(file("b"), 9)
 	r.register(file("a"))
 	r.unregister(file("a"), 9)
-	if got := r.collect(nonePending); len(got) != 2 || got[0].GetFile().Path != "a" {
+	if got := r.collect(nonePending, nil); len(got) != 2 || got[0].GetFile().Path != "a" {
 		t.Errorf("collected %v, want a and b in this order", got)
 	}
 }
