@@ -109,6 +109,73 @@ func TestSinkCommitsRestoredFirst(t *testing.T) {
 	}
 }
 
+// sinkOf returns the operator of a sink.
+func (d *driver) sinkOf(uid string) operator.Operator {
+	for _, o := range d.byUid[uid].chain.Operators {
+		if o.Uid() == uid {
+			return o
+		}
+	}
+	d.t.Fatalf("there is no operator %q", uid)
+	return nil
+}
+
+// The asynchronous part of an aborted checkpoint may end after a newer one has
+// completed. Its group is committed then: no other notification may come, and the
+// task would wait for it for ever.
+func TestSinkCommitsWhenPrepareEndsAfterCompletion(t *testing.T) {
+	sink := newMemorySink[ev]()
+	d := newDriver(t, sinkProgram(t, fiveRecords(), sink), nil)
+	d.records(t, 2)
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	slow, err := d.sinkOf("out").Snapshot(operator.SnapshotRequest{Checkpoint: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.checkpoint(2, true); err != nil {
+		t.Fatal(err)
+	}
+	if len(sink.committed) != 0 {
+		t.Fatalf("committed %v while checkpoint 1 is in work", sink.committed)
+	}
+	slow.Done(nil)
+	d.settle()
+	if len(sink.committed) != 5 || !d.quiescent() {
+		t.Errorf("committed %v, quiescent %v", sink.committed, d.quiescent())
+	}
+}
+
+// A checkpoint that completes while Start runs does not let commits overtake it.
+func TestSinkCommitsNothingBeforeStart(t *testing.T) {
+	sink := newMemorySink[ev]()
+	p := sinkProgram(t, fiveRecords(), sink)
+	chain := []string{"in", "out"}
+	d := newDriver(t, p, nil, chain)
+	d.records(t, 2)
+	s, err := d.checkpoint(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	sink.log = nil
+	d = newDriver(t, p, s, chain)
+	if err := d.sinkOf("out").Complete(2); err != nil {
+		t.Fatal(err)
+	}
+	if d.tasks[0].yield.Held != 1 || len(d.works) != 1 {
+		t.Errorf("before Start has ended: held %d, %d pieces of work", d.tasks[0].yield.Held, len(d.works))
+	}
+	d.settle()
+	if got := strings.Join(sink.log, ", "); got != "start 1, commit 1" || d.tasks[0].yield.Held != 0 {
+		t.Errorf("order: %s; held %d", got, d.tasks[0].yield.Held)
+	}
+}
+
 // Committables of a checkpoint after the restored one are aborted.
 func TestSinkAbortsLaterCommittables(t *testing.T) {
 	sink := newMemorySink[ev]()

@@ -52,6 +52,9 @@ type sinkOperator[T any] struct {
 	prompted bool
 	// held and starting are the reasons why the chain stands still.
 	held, starting bool
+	// started: Sink.Start has ended here, or is another subtask's. Nothing is
+	// committed before.
+	started bool
 
 	// groups are not committed yet, oldest first; those up to committable may be.
 	groups      []*commitGroup
@@ -107,8 +110,14 @@ func (o *sinkOperator[T]) Open(ctx *operator.Context) (err error) {
 		o.hold(&o.starting)
 		kept := all[:len(all):len(all)]
 		start := o.queue.add(func(c context.Context) error { return o.sink.Start(c, o.context, kept) })
-		o.async(start.run, func() { o.commit() })
-	} else if len(o.groups) > 0 {
+		o.async(start.run, func() {
+			o.started = true
+			o.commit()
+		})
+		return nil
+	}
+	o.started = true
+	if len(o.groups) > 0 {
 		o.hold(&o.starting)
 		o.commit()
 	}
@@ -239,6 +248,7 @@ func (o *sinkOperator[T]) Snapshot(r operator.SnapshotRequest) (s operator.Snaps
 		o.running--
 		if job.succeeded() {
 			group.prepared = true
+			o.commit() // a newer checkpoint may have completed before this work ended
 		} else if err != nil {
 			o.broken(err)
 		}
@@ -277,7 +287,7 @@ func (o *sinkOperator[T]) Complete(checkpoint uint64) error {
 // commit starts the commit of the oldest group that may be committed, unless one
 // is running. With nothing left to do, a starting sink takes records.
 func (o *sinkOperator[T]) commit() {
-	if o.committing || o.err != nil {
+	if o.committing || !o.started || o.err != nil {
 		return
 	}
 	if len(o.groups) == 0 || !o.groups[0].prepared || o.groups[0].checkpoint > o.committable && !o.groups[0].abort {
