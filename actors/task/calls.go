@@ -23,9 +23,11 @@ type call struct {
 	done func(error) error
 }
 
+// timedCall is due at a monotonic time, so that a wall clock that is set does not
+// stretch the pause before a retry, or skip it.
 type timedCall struct {
-	unixMs int64
-	f      func()
+	monotonicMs int64
+	f           func()
 }
 
 func (c *calls) init(t *Task) { c.task, c.open = t, map[uint64]*call{} }
@@ -61,15 +63,17 @@ func (c *calls) done(m *messages.WorkDone) error {
 	return err
 }
 
-// runAt calls f at the time or soon after.
+// runAt calls f at the time or soon after. What counts is how far off the time is
+// now.
 func (c *calls) runAt(unixMs int64, f func()) {
-	i, _ := slices.BinarySearchFunc(c.at, unixMs, func(e timedCall, t int64) int {
-		if e.unixMs <= t { // behind its equals: first come, first served
+	dueMs := c.task.monotonicMs() + max(unixMs-c.task.nowMs(), 0)
+	i, _ := slices.BinarySearchFunc(c.at, dueMs, func(e timedCall, t int64) int {
+		if e.monotonicMs <= t { // behind its equals: first come, first served
 			return -1
 		}
 		return 1
 	})
-	c.at = slices.Insert(c.at, i, timedCall{unixMs, f})
+	c.at = slices.Insert(c.at, i, timedCall{dueMs, f})
 	if i == 0 {
 		c.arm()
 	}
@@ -77,13 +81,13 @@ func (c *calls) runAt(unixMs int64, f func()) {
 
 func (c *calls) arm() {
 	if len(c.at) > 0 {
-		c.task.timers.rearm(callTimer, c.at[0].unixMs-c.task.nowMs(), c.runDue)
+		c.task.timers.rearm(callTimer, c.at[0].monotonicMs-c.task.monotonicMs(), c.runDue)
 	}
 }
 
 func (c *calls) runDue() error {
-	now := c.task.nowMs()
-	for len(c.at) > 0 && c.at[0].unixMs <= now && !c.task.closed {
+	now := c.task.monotonicMs()
+	for len(c.at) > 0 && c.at[0].monotonicMs <= now && !c.task.closed {
 		f := c.at[0].f
 		c.at = c.at[1:]
 		f()

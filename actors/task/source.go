@@ -76,7 +76,8 @@ func (t *Task) stopSource(drain bool) error {
 	return t.begin(step{kind: stepFinish, drain: false})
 }
 
-// requestSplit asks the enumerator for work, again and again until it answers.
+// requestSplit asks the enumerator for work, again and again until it answers
+// this request.
 func (t *Task) requestSplit(uid string) {
 	if t.source.waiting {
 		return
@@ -88,8 +89,9 @@ func (t *Task) requestSplit(uid string) {
 
 func (t *Task) sendSplitRequest(uid string) {
 	t.toCoordinator(&messages.SplitRequest{Fence: t.fence, Task: t.deploy.Task, Uid: uid, Number: t.source.request})
+	number := t.source.request
 	t.calls.runAt(t.nowMs()+repeatMs, func() {
-		if t.source.waiting {
+		if t.source.waiting && t.source.request == number { // a newer one repeats itself
 			t.sendSplitRequest(uid)
 		}
 	})

@@ -220,6 +220,24 @@ func TestSplitRequestIsRepeated(t *testing.T) {
 	}
 }
 
+// However many splits were read within the last second, only the newest request
+// is repeated, once a second, and also when the wall clock is set back.
+func TestOnlyTheNewestSplitRequestIsRepeated(t *testing.T) {
+	r := newRig(t, &program{reader: &reader{Base: operator.Base{ID: "op"}}}, nil)
+	r.Settle()
+	for n := range uint64(50) {
+		r.tell(assignment(n+1, "a"))
+	}
+	systemtest.Take[proto.Message](r.Rig)
+	r.SetWall(-3_600_000)
+	for range 3 {
+		r.Advance(repeatMs)
+		if got := systemtest.Take[*messages.SplitRequest](r.Rig); len(got) != 1 || got[0].Number != 51 {
+			t.Fatalf("asked %d times: %v", len(got), got)
+		}
+	}
+}
+
 func withInputs(d *messages.Deploy) {
 	d.Inputs = []*messages.InputChannel{{Sender: "n2|task/a", SenderOutput: 4}, {Sender: "n2|task/b", SenderOutput: 5}}
 }

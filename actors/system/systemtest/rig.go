@@ -22,6 +22,7 @@ type Rig struct {
 	Work []func()
 
 	nowMs  int64
+	setMs  int64 // how far the wall clock was set from where it was
 	ready  []func()
 	alarms []alarm
 }
@@ -45,7 +46,7 @@ func New(node string) *Rig {
 }
 
 // NowMs implements system.Clock.
-func (r *Rig) NowMs() int64 { return r.nowMs }
+func (r *Rig) NowMs() int64 { return r.nowMs + r.setMs }
 
 // MonotonicMs implements system.Clock.
 func (r *Rig) MonotonicMs() int64 { return r.nowMs }
@@ -117,6 +118,9 @@ func (r *Rig) Advance(ms int64) {
 	}
 	r.Settle()
 }
+
+// SetWall sets the wall clock so much forward or back; no time passes.
+func (r *Rig) SetWall(ms int64) { r.setMs += ms }
 
 // Deliver hands a message to a local actor, and everything settles.
 func (r *Rig) Deliver(to protocol.Address, m proto.Message) {
