@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -56,7 +58,8 @@ func openBolt(path string, lockTimeout time.Duration) (db *bolt.DB, err error) {
 		return nil, corrupt(path, err)
 	}
 	var failed *os.PathError
-	if errors.As(err, &failed) || errors.Is(err, ErrCorrupt) {
+	var errno syscall.Errno
+	if errors.As(err, &failed) || errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite) || errors.Is(err, ErrCorrupt) {
 		return nil, err
 	}
 	return nil, corrupt(path, err)
@@ -82,7 +85,8 @@ func newerFormat(path string) error {
 	return fmt.Errorf("%w: %s was written by a newer version of the program; update this node", ErrNewerFormat, path)
 }
 
-// load replays the file into the machine, and lays out a new one.
+// load replays the file into the machine. One that was never laid out holds no
+// command: an older version left it when it could not go on.
 func (l *Local) load(db *bolt.DB) error {
 	return guarded(l.path, func() error {
 		fresh := false

@@ -4,6 +4,7 @@ package metadata_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,9 +20,10 @@ import (
 	"cutwater/messages"
 )
 
-// TestFull: when the disk is full, commands fail with an error that says so and
-// are not applied; when there is room again the store goes on. It runs in a
-// process of its own, whose files may not grow.
+// TestFull: a first start on a full disk leaves nothing that the next one could
+// take for a store; later, commands fail with an error that says so and are not
+// applied; when there is room again the store goes on. It runs in a process of its
+// own, whose files may not grow.
 func TestFull(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "METADATA_TEST_FULL="+filepath.Join(t.TempDir(), "metadata.db"))
@@ -40,6 +42,29 @@ func fillUp(path string) {
 		}
 	}
 	signal.Ignore(unix.SIGXFSZ)
+	var limit unix.Rlimit
+	check(unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil, "getrlimit")
+
+	// Wherever the first start runs out of space, it leaves nothing.
+	for size := uint64(0); ; size += 1 << 12 {
+		full := limit
+		full.Cur = size
+		check(unix.Setrlimit(unix.RLIMIT_FSIZE, &full) == nil, "setrlimit")
+		first, err := metadata.OpenLocal(path, metadata.LocalOptions{})
+		check(unix.Setrlimit(unix.RLIMIT_FSIZE, &limit) == nil, "setrlimit back")
+		left, readErr := os.ReadDir(filepath.Dir(path))
+		check(readErr == nil, "readdir", readErr)
+		if err == nil {
+			check(size > 0, "a store in no space")
+			check(first.Close() == nil && os.Remove(path) == nil, "start over")
+			break
+		}
+		check(strings.Contains(err.Error(), "file too large; free disk space") && !errors.Is(err, metadata.ErrCorrupt), "a first start in", size, err)
+		check(len(left) == 0, "a first start left", left)
+	}
+
+	// A first start that was killed leaves what the next one does not take.
+	check(os.WriteFile(path+".new", []byte("half"), 0o600) == nil, "half a store")
 	s, err := metadata.OpenLocal(path, metadata.LocalOptions{})
 	check(err == nil, "open", err)
 	ctx := context.Background()
@@ -48,8 +73,6 @@ func fillUp(path string) {
 	check(err == nil, "register", err)
 	info, err := os.Stat(path)
 	check(err == nil, "stat", err)
-	var limit unix.Rlimit
-	check(unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil, "getrlimit")
 	full := limit
 	full.Cur = uint64(info.Size())
 	check(unix.Setrlimit(unix.RLIMIT_FSIZE, &full) == nil, "setrlimit")

@@ -62,9 +62,10 @@ type proposal struct {
 	done    chan struct{}
 }
 
-// OpenLocal opens the log in the file, which it makes if there is none; its
-// directory must exist. The errors are ErrLocked, ErrCorrupt, ErrNewerFormat, or
-// those of the file system.
+// OpenLocal opens the log in the file, which it makes if there is none: whole, or,
+// after an error or a crash, not at all. Its directory must exist, and be the
+// caller's alone. The errors are ErrLocked, ErrCorrupt, ErrNewerFormat, or those
+// of the file system.
 func OpenLocal(path string, o LocalOptions) (*Local, error) {
 	if o.SnapshotEvery == 0 {
 		o.SnapshotEvery = defaultSnapshotEvery
@@ -87,21 +88,46 @@ func OpenLocal(path string, o LocalOptions) (*Local, error) {
 }
 
 func (l *Local) open() error {
-	_, err := os.Stat(l.path)
-	fresh := errors.Is(err, os.ErrNotExist)
-	db, err := openBolt(l.path, time.Duration(l.options.LockTimeoutMs)*time.Millisecond)
+	lockTimeout := time.Duration(l.options.LockTimeoutMs) * time.Millisecond
+	if _, err := os.Stat(l.path); errors.Is(err, os.ErrNotExist) {
+		if err := create(l.path, lockTimeout); err != nil {
+			return fmt.Errorf("metadata: %s cannot be made: %w; free disk space or repair the disk", l.path, err)
+		}
+	}
+	db, err := openBolt(l.path, lockTimeout)
 	if err != nil {
 		return err
 	}
-	err = l.load(db)
-	if err == nil && fresh {
-		err = syncDir(filepath.Dir(l.path))
-	}
-	if err != nil {
+	if err := l.load(db); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	l.db = db
 	return nil
+}
+
+// create makes a store without a command. It gets its name when it is whole and
+// durable, since a part of one is indistinguishable from a damaged one.
+func create(path string, lockTimeout time.Duration) (err error) {
+	unborn := path + ".new"
+	if err := os.Remove(unborn); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(unborn) // the next opening would
+		}
+	}()
+	db, err := openBolt(unborn, lockTimeout)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.Update(layOut), db.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(unborn, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // syncDir makes the name of a new file durable.

@@ -74,7 +74,7 @@ func (c *Coordinator) completionAnswered(p *pendingCheckpoint, m *messages.WorkD
 	case ok:
 		c.complete(p)
 	case unknown:
-		c.emit(OutcomeUnknown{Failure: failure, What: completionOf(p)})
+		c.outcomeUnknown(completionOf(p), failure)
 		c.ask(operation{kind: readJob, pending: p}, &messages.ReadJob{Job: c.config.Job})
 	default:
 		c.finalizeFailed(p, "the completion was not recorded: "+failure)
@@ -101,6 +101,7 @@ func (c *Coordinator) jobRead(p *pendingCheckpoint, m *messages.WorkDone) {
 // complete ends a checkpoint well. The order is Flink's: store view, requester,
 // older checkpoints, and last the notifications, which let sinks commit.
 func (c *Coordinator) complete(p *pendingCheckpoint) {
+	c.unanswered = ""
 	stored := p.kind != messages.CheckpointType_SAVEPOINT
 	subsumed := p.subsumed
 	if stored {
@@ -157,6 +158,7 @@ func (c *Coordinator) abortSubsumed(id uint64) {
 
 // finalizeFailed ends a checkpoint that is certainly not recorded.
 func (c *Coordinator) finalizeFailed(p *pendingCheckpoint, cause string) {
+	c.unanswered = ""
 	c.abort(p, messages.FailureReason_FINALIZE_CHECKPOINT_FAILURE, cause, false)
 }
 

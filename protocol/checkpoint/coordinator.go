@@ -60,6 +60,11 @@ type Coordinator struct {
 	forceFull        bool
 	completedOnce    bool
 	lastCompletionMs int64
+	// unanswered is why the metadata store owes an outcome, since unansweredMs;
+	// empty if it does not. forgetting counts its answers of this kind to retire.
+	unanswered   string
+	unansweredMs int64
+	forgetting   int
 	// cleaning counts checkpoints that are being deleted.
 	cleaning int
 }
@@ -249,6 +254,11 @@ func (c *Coordinator) Completed() []*messages.CompletedCheckpoint {
 // Finalizing reports whether the outcome of a fully acknowledged checkpoint is
 // outstanding: a failover must wait for it before it chooses what to restore.
 func (c *Coordinator) Finalizing() bool { return len(c.finalizing) > 0 }
+
+// Unanswered returns since when, and why, the metadata store owes the outcome of a
+// command of the coordinator, which asks again and again; the reason is empty if
+// it owes none. How long to bear that is the owner's decision.
+func (c *Coordinator) Unanswered() (sinceMs int64, why string) { return c.unansweredMs, c.unanswered }
 
 // Settled reports whether no outcome and no deletion is outstanding. After
 // Shutdown the owner may stop then.

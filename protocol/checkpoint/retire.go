@@ -32,12 +32,14 @@ func (c *Coordinator) forget() {
 }
 
 // forgotten deletes what the store has forgotten. Forgetting again is safe, so
-// an unknown outcome is asked for until it is known.
+// an unknown outcome is asked for until it is known, or for so long that the
+// checkpoints stay: on the record and on the disk.
 func (c *Coordinator) forgotten(going []*completedCheckpoint, m *messages.WorkDone) {
 	ok, unknown, failure := applied(m)
 	switch {
-	case unknown:
-		c.emit(OutcomeUnknown{"forgetting checkpoints", failure})
+	case unknown && c.forgetting < maxForgets:
+		c.forgetting++
+		c.outcomeUnknown("forgetting checkpoints", failure)
 		c.arm(retryKey, nil, retryMs)
 		return
 	case !ok:

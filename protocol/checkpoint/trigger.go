@@ -106,11 +106,12 @@ func (c *Coordinator) idAllocated(t *trigger, m *messages.WorkDone) {
 	ok, unknown, failure := applied(m)
 	switch {
 	case ok:
+		c.unanswered = ""
 		c.idKnown(t, m.GetMetadata().Checkpoint)
 	case m.Io:
 		c.failTrigger(messages.FailureReason_IO_EXCEPTION, failure)
 	case unknown && m.Failure == "":
-		c.emit(OutcomeUnknown{"the allocation of a checkpoint id", failure})
+		c.outcomeUnknown("the allocation of a checkpoint id", failure)
 		c.arm(allocateKey, nil, retryMs)
 	default:
 		c.failTrigger(messages.FailureReason_TRIGGER_CHECKPOINT_FAILURE, failure)

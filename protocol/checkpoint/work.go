@@ -41,6 +41,10 @@ const (
 // again what became of a command.
 const retryMs = 500
 
+// maxForgets is how often a job that has ended asks the metadata store again to
+// forget its checkpoints.
+const maxForgets = 20
+
 // ask adds work to the effects.
 func (c *Coordinator) ask(o operation, task proto.Message) {
 	id := c.config.Ops.Next()
@@ -105,6 +109,15 @@ func applied(m *messages.WorkDone) (ok, unknown bool, failure string) {
 		return false, true, r.GetFailure()
 	}
 	return false, false, fmt.Sprintf("%s: %s", r.Outcome, r.Failure)
+}
+
+// outcomeUnknown notes that the metadata store did not say what became of a command.
+func (c *Coordinator) outcomeUnknown(what, failure string) {
+	if c.unanswered == "" {
+		c.unansweredMs = c.nowMs
+	}
+	c.unanswered = what + ": " + failure
+	c.emit(OutcomeUnknown{What: what, Failure: failure})
 }
 
 // becomeFenced stops everything at once. Nothing is deleted and no task is

@@ -120,8 +120,11 @@ type Master struct {
 	status  messages.JobStatus
 	failure error
 	stale   uint64
-	// takenOver: another coordinator has the job, and nothing is done any more.
-	takenOver bool
+	// left: the job is another coordinator's, now or later, and nothing is done
+	// any more.
+	left bool
+	// unavailableMs is when the metadata store began not to answer; -1: it does.
+	unavailableMs int64
 
 	epoch       uint64
 	incarnation uint64
@@ -178,6 +181,8 @@ func NewMaster(c MasterConfig) (*Master, error) {
 		status:   messages.JobStatus_CREATED,
 		plan:     plan,
 		restarts: NewRestarts(c.Settings.GetRestart()),
+
+		unavailableMs: -1,
 	}, nil
 }
 
@@ -197,11 +202,12 @@ func (m *Master) Start(nowMs int64, random uint64) *protocol.Effects {
 }
 
 // Step handles one message. Random is 64 fresh random bits. The effects are valid
-// until the next Step. Fail is set once, to ErrFenced, when another coordinator
-// has taken over: the tasks are its business then.
+// until the next Step. Fail is set once: to ErrFenced when another coordinator has
+// taken over, since the tasks are its business then; or to ErrStoreUnavailable
+// when the metadata store did not answer for too long.
 func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protocol.Effects {
 	m.begin(nowMs, random)
-	if m.takenOver {
+	if m.left {
 		return &m.eff
 	}
 	switch t := message.(type) {
@@ -251,7 +257,7 @@ func (m *Master) Failure() error { return m.failure }
 // Done reports that the job has ended, or was taken over, and that no work is
 // outstanding: the shell may stop.
 func (m *Master) Done() bool {
-	return m.takenOver || m.phase == over && len(m.asked) == 0 && (m.coordinator == nil || m.coordinator.Settled())
+	return m.left || m.phase == over && len(m.asked) == 0 && (m.coordinator == nil || m.coordinator.Settled())
 }
 
 // Epoch is the coordinator's epoch, 0 until it has one.

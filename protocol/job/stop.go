@@ -188,7 +188,7 @@ func (m *Master) fenced() {
 		return
 	}
 	m.phase = over
-	m.takenOver = true
+	m.left = true
 	m.failure = ErrFenced
 	m.closeHooks()
 	m.eff.Fail = ErrFenced

@@ -180,6 +180,9 @@ func (m *Master) tick() {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
 	m.lostNodes(nodes)
+	if m.unanswered(); m.left {
+		return
+	}
 	if m.endOfData && m.phase == running {
 		m.finalTicks++
 		if m.finalDue || m.finalTicks >= finalRepeatTicks {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,7 +92,11 @@ func (s *simulation) carry(e *protocol.Effects) {
 		}
 		s.inbox = append(s.inbox, out)
 	}
-	if e.Fail != nil {
+	switch {
+	case errors.Is(e.Fail, ErrStoreUnavailable):
+		s.ended = false
+		s.coordinator() // the next one goes on, and nobody has asked it to end
+	case e.Fail != nil:
 		s.t.Fatalf("the Master failed: %v", e.Fail)
 	}
 }

@@ -26,6 +26,7 @@ func (m *Master) workDone(w *messages.WorkDone) {
 			m.unavailable("reading the job", w.Failure)
 			return
 		}
+		m.unavailableMs = -1
 		m.recordRead(w.GetJobRecord())
 	case *messages.LoadCheckpoint:
 		m.checkpointLoaded(w)
@@ -59,6 +60,9 @@ func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
 			failure = "the outcome is unknown"
 		}
 	}
+	if failure == "" {
+		m.unavailableMs = -1
+	}
 	switch t := c.Command.(type) {
 	case *messages.MetadataCommand_StartEpoch:
 		if failure != "" {
@@ -76,12 +80,6 @@ func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
 		}
 		m.recorded(result)
 	}
-}
-
-// unavailable asks the metadata store again after a while.
-func (m *Master) unavailable(what, failure string) {
-	m.event(StoreUnavailable{What: what, Failure: failure})
-	m.arm(retryTimer, retryMs)
 }
 
 // retry asks again what the metadata store did not answer.

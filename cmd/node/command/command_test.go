@@ -30,6 +30,7 @@ func TestVerdict(t *testing.T) {
 		{status: messages.JobStatus_SUSPENDED, interrupted: true, want: exitOK},
 		{status: messages.JobStatus_SUSPENDED, want: exitFailed},
 		{status: messages.JobStatus_RUNNING, failure: fmt.Errorf("x: %w", job.ErrFenced), want: exitConflict},
+		{status: messages.JobStatus_FAILED, failure: fmt.Errorf("%w: x", job.ErrStoreUnavailable), want: exitError},
 		{status: messages.JobStatus_FAILED, failure: &restore.RefusedError{}, want: exitRejected},
 		{status: messages.JobStatus_FAILED, failure: errors.New("a record"), want: exitFailed},
 		{status: messages.JobStatus_FAILED, failure: errors.New("an assertion"), gaveUp: true, want: exitError},

@@ -282,6 +282,8 @@ func verdict(status messages.JobStatus, failure error, interrupted, gaveUp bool)
 		return nil
 	case errors.Is(failure, job.ErrFenced):
 		return coded(exitConflict, failure)
+	case errors.Is(failure, job.ErrStoreUnavailable):
+		return coded(exitError, failure)
 	case failure == nil:
 		return coded(exitFailed, fmt.Errorf("the job ended as %s", status))
 	case errors.As(failure, &refused):
