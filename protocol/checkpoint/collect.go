@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -138,22 +139,29 @@ func (c *Coordinator) send(to protocol.Address, m proto.Message) {
 const endedSize = 16
 
 // endedRing remembers the newest of them.
-type endedRing struct{ list []*pendingCheckpoint }
+type endedRing struct{ list []endedCheckpoint }
 
-// add remembers a checkpoint without its state.
+// endedCheckpoint is what a late message is judged by. It holds nothing of the
+// checkpoint's state, and not its record, which may carry the whole metadata.
+type endedCheckpoint struct {
+	id    uint64
+	phase phase
+	plan  *plan
+	stats *CheckpointStats
+}
+
 func (e *endedRing) add(p *pendingCheckpoint) {
-	p.parts, p.coordinators, p.hooks, p.subsumed = nil, nil, nil, nil
-	e.list = append(e.list, p)
-	if len(e.list) > endedSize {
-		e.list = e.list[1:]
+	if len(e.list) == endedSize {
+		e.list = slices.Delete(e.list, 0, 1)
 	}
+	e.list = append(e.list, endedCheckpoint{p.id, p.phase, p.plan, p.stats})
 }
 
 // find returns the checkpoint, or nil.
-func (e *endedRing) find(id uint64) *pendingCheckpoint {
-	for _, p := range e.list {
-		if p.id == id {
-			return p
+func (e *endedRing) find(id uint64) *endedCheckpoint {
+	for i := range e.list {
+		if e.list[i].id == id {
+			return &e.list[i]
 		}
 	}
 	return nil

@@ -99,7 +99,8 @@ func (d *decider) choose(nowMs int64, l load) (chosen *request, pauseMs int64) {
 	}
 	d.queue = slices.Delete(d.queue, 0, 1)
 	if head.periodic && !head.forced && l.completed {
-		pauseMs = max(0, l.lastCompletionMs+d.minPauseMs-nowMs)
+		// Never more than the whole pause, also where the clock was set back.
+		pauseMs = min(max(0, l.lastCompletionMs+d.minPauseMs-nowMs), d.minPauseMs)
 	}
 	return head, pauseMs
 }

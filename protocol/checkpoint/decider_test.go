@@ -125,6 +125,7 @@ func TestDeciderMinPause(t *testing.T) {
 		{"just in time", periodic(), 150, after, 0},
 		{"later", periodic(), 1000, after, 0},
 		{"first", periodic(), 0, load{}, 0},
+		{"the clock was set back", periodic(), -3_600_000, after, 50},
 		{"user's", &request{kind: messages.CheckpointType_CHECKPOINT}, 100, after, 0},
 		{"forced", savepoint(true, true), 100, after, 0},
 	} {

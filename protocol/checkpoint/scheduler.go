@@ -30,6 +30,15 @@ type scheduler struct {
 	nextMs int64
 }
 
+// after returns when the tick after the one that fired is due: whole intervals
+// from it, so that lateness does not add up, and less than two intervals from now.
+// Ticks that were missed while the machine slept, or because its clock was set
+// forward, are left out; a clock that was set back does not stop the checkpoints
+// until it has caught up.
+func (s *scheduler) after(nowMs, intervalMs int64) int64 {
+	return nowMs + intervalMs - (nowMs-s.nextMs)%intervalMs
+}
+
 // intervalMs is the time between two ticks: never under the minimum pause.
 func (c *Coordinator) intervalMs() int64 {
 	return max(c.settings.IntervalMs, c.settings.MinPauseMs)
@@ -75,7 +84,7 @@ func (c *Coordinator) timerFired(m *messages.TimerFired) {
 	delete(c.timers, m.Key)
 	switch {
 	case m.Key == tickKey:
-		c.armTick(c.scheduler.nextMs + c.intervalMs())
+		c.armTick(c.scheduler.after(c.nowMs, c.intervalMs()))
 		c.submit(&request{kind: messages.CheckpointType_CHECKPOINT, periodic: true})
 	case m.Key == allocateKey:
 		c.allocate()

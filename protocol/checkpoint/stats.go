@@ -85,7 +85,7 @@ func (s *CheckpointStats) DurationMs() int64 {
 	if s.Status == StatusInProgress {
 		return max(0, s.LatestAckMs-s.TriggeredMs)
 	}
-	return s.EndedMs - s.TriggeredMs
+	return max(0, s.EndedMs-s.TriggeredMs) // the clock may have been set back
 }
 
 // SubtaskStats is one subtask's part in a checkpoint.
