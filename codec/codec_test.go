@@ -185,3 +185,39 @@ func vector[K any](t *testing.T, k K, want string) {
 		t.Errorf("%v: a key with a byte too many was accepted", k)
 	}
 }
+
+// At reads and writes what Encode and Decode do, for exactly the codecs that say
+// so: text, bools (which have forbidden bytes) and padding exclude it.
+func TestInPlace(t *testing.T) {
+	type pair struct {
+		A uint64
+		B [2]float32
+	}
+	c := codec.Must(codec.Struct[pair]())
+	if !codec.InPlace(c) || !codec.InPlace(codec.Int64()) || !codec.InPlace(codec.Float64()) {
+		t.Fatal("numbers without padding are not in place")
+	}
+	v := pair{1 << 60, [2]float32{1.5, -2}}
+	fixed := make([]byte, c.Width()+1)[1:] // of no alignment
+	c.Encode(fixed, nil, v)
+	if got := *codec.At[pair](fixed); got != v {
+		t.Errorf("At reads %v, want %v", got, v)
+	}
+	codec.At[pair](fixed).A = 7
+	var got pair
+	if err := c.Decode(fixed, "", &got); err != nil || got.A != 7 || got.B != v.B {
+		t.Errorf("Decode reads %v, %v", got, err)
+	}
+	if codec.InPlace(codec.Must(codec.Struct[struct {
+		A uint8
+		B uint64
+	}]())) {
+		t.Error("a struct with padding is in place")
+	}
+	if codec.InPlace(codec.Must(codec.Struct[struct{ A, B bool }]())) || codec.InPlace(codec.Bool()) {
+		t.Error("bools are in place")
+	}
+	if codec.InPlace(codec.Must(codec.Struct[struct{ S string }]())) || codec.InPlace(codec.String()) {
+		t.Error("strings are in place")
+	}
+}

@@ -48,6 +48,7 @@ type slot[V any] struct {
 	table   *Table
 	codec   codec.Codec[V]
 	fixed   bool
+	inPlace bool // the codec is codec.InPlace
 	scratch []byte
 	// value is where codecs decode to: a local variable would escape through
 	// their interface and cost an allocation per record.
@@ -55,7 +56,7 @@ type slot[V any] struct {
 }
 
 func newSlot[V any](s Scope, name string, kind Kind, c codec.Codec[V]) (slot[V], error) {
-	h := slot[V]{scope: s, name: name, codec: c, fixed: !codec.HasText(c) && c.Width() > 0}
+	h := slot[V]{scope: s, name: name, codec: c, fixed: !codec.HasText(c) && c.Width() > 0, inPlace: codec.InPlace(c)}
 	d := s.descriptor(name, kind, c.Schema())
 	if h.fixed {
 		d.ValueWidth = c.Width()
@@ -116,6 +117,10 @@ func (h *slot[V]) modify(f func(v *V, existed bool)) {
 	}
 	c := h.scope.Cursor
 	b, existed := h.table.Update(c.Hash, c.Key, h.scope.namespace())
+	if h.inPlace {
+		f(codec.At[V](b), existed)
+		return
+	}
 	if existed {
 		h.decode(b)
 	} else {

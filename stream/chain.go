@@ -99,13 +99,15 @@ type head[T any] struct {
 	chain *chain
 	node  *node
 	codec codec.Codec[T]
-	emit  Emit[T]
+	// inPlace says that the codec is codec.InPlace.
+	inPlace bool
+	emit    Emit[T]
 	// keys and cursor serve keyed operators; keys has one per input, or is nil.
 	keys   []func([]byte, T) []byte
 	cursor *state.Cursor
 	hashes [state.AheadAtOnce]uint64
 
-	value T
+	value T // where codecs decode to: a local variable would escape
 	// view is of the batch whose records up to next have been handled.
 	view  batch.View
 	batch *messages.RecordBatch
@@ -114,7 +116,7 @@ type head[T any] struct {
 
 // newHead makes the head of an operator whose inputs carry T.
 func newHead[T any](c *chain, n *node, cd codec.Codec[T], emit Emit[T], cursor *state.Cursor) operator.Input {
-	h := &head[T]{chain: c, node: n, codec: cd, emit: emit, cursor: cursor}
+	h := &head[T]{chain: c, node: n, codec: cd, inPlace: codec.InPlace(cd), emit: emit, cursor: cursor}
 	if cursor != nil {
 		for i := range n.inputs {
 			h.keys = append(h.keys, n.inputs[i].key.(func([]byte, T) []byte))
@@ -152,14 +154,19 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 			h.ahead(i)
 		}
 		ts, hash, fixed := h.view.Record(i)
-		if err := h.codec.Decode(fixed, h.view.Text, &h.value); err != nil {
+		var v T
+		if h.inPlace {
+			v = *codec.At[T](fixed)
+		} else if err := h.codec.Decode(fixed, h.view.Text, &h.value); err != nil {
 			return i, fmt.Errorf("stream: record %d of a batch for operator %q: %w", i, h.node.uid, err)
+		} else {
+			v = h.value
 		}
 		if h.cursor != nil {
 			h.cursor.Hash = hash
-			h.cursor.Key = h.keys[input](h.cursor.Key[:0], h.value)
+			h.cursor.Key = h.keys[input](h.cursor.Key[:0], v)
 		}
-		h.emit(h.value, ts)
+		h.emit(v, ts)
 		if h.chain.err != nil {
 			return i, h.chain.err
 		}

@@ -95,9 +95,13 @@ func forwardEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T]) Emit[T] {
 		put := putter(w, cd)
 		return func(v T, ts int64) { put(0, 0, v, ts) }
 	}
-	b := &w.Builders[0]
+	b, inPlace := &w.Builders[0], codec.InPlace(cd)
 	return func(v T, ts int64) {
-		cd.Encode(b.NextFixed(ts, 0), nil, v)
+		if fixed := b.NextFixed(ts, 0); inPlace {
+			*codec.At[T](fixed) = v
+		} else {
+			cd.Encode(fixed, nil, v)
+		}
 		if b.FixedSize() >= w.Limit {
 			w.Cut(0)
 		}
@@ -107,12 +111,17 @@ func forwardEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T]) Emit[T] {
 func hashEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T], key func([]byte, T) []byte) Emit[T] {
 	var buf []byte
 	if !codec.HasText(cd) {
+		inPlace := codec.InPlace(cd)
 		return func(v T, ts int64) {
 			buf = key(buf[:0], v)
 			hash := keygroup.Hash(buf)
 			channel := w.Owner(hash)
 			b := &w.Builders[channel]
-			cd.Encode(b.NextFixed(ts, hash), nil, v)
+			if fixed := b.NextFixed(ts, hash); inPlace {
+				*codec.At[T](fixed) = v
+			} else {
+				cd.Encode(fixed, nil, v)
+			}
 			if b.FixedSize() >= w.Limit {
 				w.Cut(channel)
 			}
