@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,17 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRun(), newLint(), newVersion())
 	return root
+}
+
+// oneFile accepts the arguments of a command that works on one topology file.
+func oneFile(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("%s needs the path of a topology file", cmd.Name())
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("%s takes one topology file, and these are %d: %s", cmd.Name(), len(args), strings.Join(args, " "))
 }
 
 // connectors are the ones that a topology.yaml can name.

@@ -140,6 +140,10 @@ func TestEvents(t *testing.T) {
 // the width of the terminal. What failed attempts read counts, and is not added
 // to what is left.
 func TestLiveLine(t *testing.T) {
+	before, _, at := clock(80)
+	if got, want := before.line(*at), "0 records  0/s"; got != want {
+		t.Errorf("before the job runs: got %q, want %q", got, want)
+	}
 	p, out, now := clock(80)
 	p.status = messages.JobStatus_RUNNING
 	p.stats.LatestCompleted = &checkpoint.CheckpointStats{Checkpoint: 3, Status: checkpoint.StatusCompleted, EndedMs: 8, StateBytes: 531}

@@ -224,7 +224,7 @@ func (p *progress) draw(now time.Time) {
 func (p *progress) line(now time.Time) string {
 	records, _, _ := p.input.sums()
 	var parts []string
-	if p.status != messages.JobStatus_RUNNING {
+	if p.status != messages.JobStatus_RUNNING && p.status != messages.JobStatus_JOB_STATUS_UNSPECIFIED { // which is before the first
 		parts = append(parts, p.status.String())
 	}
 	if p.known {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,10 +55,10 @@ an output folder stay there, because somebody may read them already: the command
 says how many and how to remove them. The number after the job's id in a file's
 name is the incarnation.
 
-Exit code 0: the job finished or was suspended. 1: error. 2: usage. 4: the data
-folder is in use, or the job was taken over. 3: --restore names no checkpoint. 5: the topology is rejected, or does
-not fit its state. 6: the job failed.`,
-		Args: cobra.ExactArgs(1),
+Exit code 0: the job finished or was suspended. 1: error. 2: usage. 3: --restore
+names no checkpoint. 4: the data folder is in use, or the job was taken over. 5:
+the topology is rejected, or does not fit its state. 6: the job failed.`,
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) },
 	}
 	flags := cmd.Flags()
@@ -64,7 +66,7 @@ not fit its state. 6: the job failed.`,
 	flags.IntVar(&f.parallelism, "parallelism", 0, "the job's parallelism, instead of the file's")
 	flags.StringVar(&f.restore, "restore", "", "start a new incarnation from the checkpoint or savepoint in this folder")
 	flags.BoolVar(&f.fresh, "fresh", false, "start a new incarnation with empty state, from the start of the input")
-	flags.StringArrayVar(&f.drop, "drop-state", nil, "drop the restored state of this operator uid (may be repeated)")
+	flags.StringArrayVar(&f.drop, "drop-state", nil, "give up the state of this uid, which the file does not have any more (may be repeated)")
 	flags.Int64Var(&f.channelMiB, "channel-memory", 64, "MiB for batches between tasks, beyond the one that each channel may always hold")
 	f.output = formatFlag(cmd, "the summary")
 	return cmd
@@ -83,6 +85,9 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 	}
 	l, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
 	if err != nil {
+		return err
+	}
+	if err := checkDropped(f.drop, l.program.Graph()); err != nil {
 		return err
 	}
 	l.settings.DroppedState = f.drop
@@ -114,6 +119,17 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		err = coded(exitError, closeErr)
 	}
 	return err
+}
+
+// checkDropped refuses to drop what would be restored all the same: the state of
+// an operator that is there.
+func checkDropped(uids []string, graph *messages.JobGraph) error {
+	for _, o := range graph.GetOperators() {
+		if slices.Contains(uids, o.Uid) {
+			return coded(exitRejected, fmt.Errorf("--drop-state %s: the topology has this operator, and its state is restored; to give the state up, give the operator a new uid", o.Uid))
+		}
+	}
+	return nil
 }
 
 // keepStack appends the stack of a panic to a file in the data folder and returns
@@ -244,7 +260,8 @@ func cannotRestore(path string, err error) error {
 	case errors.As(err, &refused):
 		code = exitRejected
 	}
-	return coded(code, fmt.Errorf("--restore %s: nothing was started: %w", path, err))
+	text := strings.TrimSuffix(err.Error(), ": "+storage.ErrMissing.Error()) // it says so already
+	return coded(code, fmt.Errorf("--restore %s: nothing was started: %s", path, text))
 }
 
 // errAtOnce: the user did not want to wait.
