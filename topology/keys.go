@@ -112,8 +112,8 @@ var checkpointingSection = &Section{
 			Why: "if the newest cannot be read, an older one can be chosen"},
 		{Name: "storage", Kind: Enum, Default: "filesystem", Values: []string{"filesystem", "coordinator"}, Doc: "`filesystem` writes files below `dir`; `coordinator` keeps everything in the data folder of the coordinator's node, at most 5 MiB per state.", Flink: "execution.checkpointing.storage", FlinkDefault: "jobmanager",
 			Why: "checkpoints should survive the process without a further setting"},
-		{Name: "dir", Kind: Path, Doc: "The folder for checkpoints. `run` uses `checkpoints` in its data folder if it is unset; `deploy` needs one that all nodes see.", Flink: "execution.checkpointing.dir", FlinkDefault: "unset"},
-		{Name: "savepoint-dir", Kind: Path, Doc: "The folder for savepoints where a request names none.", Flink: "execution.checkpointing.savepoint-dir", FlinkDefault: "unset"},
+		{Name: "dir", Kind: Path, Doc: "The folder for checkpoints. `run` uses `checkpoints` in its data folder if it is unset.", Flink: "execution.checkpointing.dir", FlinkDefault: "unset"},
+		{Name: "savepoint-dir", Kind: Path, Doc: "Not used by the commands of this version (CW111): the folder for savepoints where a request names none.", Flink: "execution.checkpointing.savepoint-dir", FlinkDefault: "unset"},
 		{Name: "inline-threshold", Kind: Size, Default: "20KiB", Min: 0, Max: 1 << 20, Doc: "State below this size is written into the metadata file.", Flink: "execution.checkpointing.data-inline-threshold", FlinkDefault: "20 kb"},
 		{Name: "incremental", Kind: Bool, Default: "false", Doc: "Checkpoints write what changed since the last one.", Flink: "execution.checkpointing.incremental", FlinkDefault: "false"},
 		{Name: "after-tasks-finish", Kind: Bool, Default: "true", Doc: "Checkpoints go on when some tasks have finished, and a last one commits the output of a bounded job.", Flink: "execution.checkpointing.checkpoints-after-tasks-finish", FlinkDefault: "true"},
@@ -149,7 +149,7 @@ var operatorSection = &Section{
 	Name: "operator", Path: "operators[]", Doc: "One operator. What it does is said by one of the keys `source`, `filter`, `map`, `aggregate`, `process` and `sink`; one with several inputs and none of these is their union.",
 	Keys: []Key{
 		{Name: "uid", Kind: UID, Required: true, Doc: "The operator's name, by which its state is found again: a lower-case letter, then lower-case letters, digits and hyphens."},
-		{Name: "input", Kind: Names, Doc: "The uid of the operator that is read, or a list of them for a union. `uid.late` and `uid.malformed` read side outputs."},
+		{Name: "input", Kind: Names, Doc: "The uid of the operator that is read, or a list of them for a union. `uid.late` reads the records that came too late for the windows of `uid`, with the fields of its input, and `uid.malformed` those that a source could not read."},
 		{Name: "parallelism", Kind: Int, Min: 1, Max: maxParallelism, Doc: "How many subtasks this operator has; unset means the job's parallelism."},
 		{Name: "source", Kind: Connector, Doc: "Reads records from outside: the name of a connector and its options."},
 		{Name: "event-time", Kind: Block, Section: eventTimeSection, Doc: "Where a source's event time comes from."},
@@ -197,7 +197,7 @@ var sections = []*Section{topologySection, checkpointingSection, stateSection, r
 // sourceKeys stand among the options of every source connector.
 var sourceKeys = []Key{
 	{Name: "rate", Kind: Float, Min: 0, Max: 1 << 40, Doc: "At most so many records per second for the whole job; unset means as fast as possible."},
-	{Name: "malformed", Kind: Enum, Default: "fail", Values: []string{"fail", "skip", "side"}, Doc: "A record that cannot be read fails the job, is skipped and counted, or goes to the side output `uid.malformed`."},
+	{Name: "malformed", Kind: Enum, Default: "fail", Values: []string{"fail", "skip", "side"}, Doc: "A record that cannot be read fails the job, is skipped and counted, or goes to the side output `uid.malformed`, whose fields are `location` (the file), `offset` (in bytes), `line`, `problem` and `raw` (its text)."},
 }
 
 var optionKinds = map[catalog.OptionKind]Kind{

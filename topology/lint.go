@@ -27,6 +27,9 @@ func (d *decoder) warn(t *Topology, top *block) {
 	if t.Settings.Backend == "bolt" && c.Storage == "coordinator" {
 		d.add(ruleStateLimit, at("storage"), "storage coordinator declines more than 5 MiB of one state, and the bolt backend is for more; use storage filesystem")
 	}
+	if c.SavepointDir != "" {
+		d.add(ruleNoEffect, at("savepoint-dir"), "no command of this version takes savepoints, so savepoint-dir has no effect")
+	}
 	d.warnRestart(top.value("restart").block)
 	d.warnOperators(t)
 }

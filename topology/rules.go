@@ -41,6 +41,7 @@ const (
 	ruleSecret        = "CW108"
 	ruleRestart       = "CW109"
 	ruleUnusedTime    = "CW110"
+	ruleNoEffect      = "CW111"
 )
 
 var rules = []Rule{
@@ -98,6 +99,8 @@ var rules = []Rule{
 		"The key has no effect. Remove it, or choose the strategy that it belongs to."},
 	{ruleUnusedTime, Warning, "event time that nothing uses",
 		"No window or process operator reads from this source, so its watermarks have no effect."},
+	{ruleNoEffect, Warning, "a key that this version does not use",
+		"`savepoint-dir` is where savepoints go that are asked for without a folder, and no command asks for savepoints yet. Nothing is lost by leaving it in."},
 }
 
 func severityOf(id string) Severity {
