@@ -180,7 +180,7 @@ func (m *Master) deploy() {
 	m.attempts++
 	m.attempt = attemptNumber(m.epoch, m.attempts)
 	m.started = true
-	m.phase, m.sinceMs = deploying, m.nowMs
+	m.phase, m.sinceMs = deploying, m.elapsedMs
 	m.tasks, m.endOfData, m.finalDue = nil, false, false
 	slots, err := place(m.plan, m.config.Nodes)
 	if err != nil {

@@ -112,9 +112,11 @@ type Master struct {
 	asked  map[uint64]proto.Message // own work that is outstanding
 	nowMs  int64                    // of the running Step
 	random uint64                   // of the running Step
+	// elapsedMs is the time that passed, as steps saw it: see passed.
+	elapsedMs int64
 
 	phase   phase
-	sinceMs int64              // when the phase of the attempt began
+	sinceMs int64              // elapsedMs when the phase of the attempt began
 	target  messages.JobStatus // what stopping and recording lead to
 	keep    bool               // the end keeps all checkpoints
 	status  messages.JobStatus
@@ -125,6 +127,8 @@ type Master struct {
 	left bool
 	// unavailableMs is when the metadata store began not to answer; -1: it does.
 	unavailableMs int64
+	// owed is the debt of the metadata store to the coordinator, see unanswered.
+	owed debt
 
 	epoch       uint64
 	incarnation uint64
@@ -313,8 +317,14 @@ func (m *Master) String() string {
 
 func (m *Master) begin(nowMs int64, random uint64) {
 	m.eff.Reset()
+	m.elapsedMs += passed(m.nowMs, nowMs)
 	m.nowMs, m.random = nowMs, random
 }
+
+// passed is the time between two steps while there are tasks: then each tick is
+// one. If the clock says much more than a tick, the machine slept or the clock was
+// set, and nobody is late because of that.
+func passed(fromMs, toMs int64) int64 { return min(max(toMs-fromMs, 0), 2*tickMs) }
 
 func (m *Master) end() *protocol.Effects {
 	m.settle()

@@ -177,6 +177,11 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(&messages.SuspendJob{Job: testJob})
 	case "advance": // time passes; timers that are due fire
 		w.advance(d.Int("ms", 0))
+	case "set-clock": // the clock is set, or the machine sleeps; timers are as far off as before
+		w.nowMs += d.Int("ms", 0)
+		for i := range w.timers {
+			w.timers[i].atMs += d.Int("ms", 0)
+		}
 	case "beat-for": // time passes while every task manager is heard
 		for end := w.nowMs + d.Int("ms", 0); w.nowMs < end; {
 			byNode := map[string]*messages.Heartbeat{}

@@ -100,7 +100,7 @@ func (m *Master) cancelling(status messages.JobStatus) {
 // stop lets the attempt end: no more checkpoints, every task is cancelled. What
 // comes next is decided by settle.
 func (m *Master) stop(target messages.JobStatus) {
-	m.phase, m.sinceMs, m.target = stopping, m.nowMs, target
+	m.phase, m.sinceMs, m.target = stopping, m.elapsedMs, target
 	m.stopAsked = false
 	if target == messages.JobStatus_RESTARTING {
 		m.take(m.coordinator.Failover(m.nowMs))

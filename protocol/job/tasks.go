@@ -75,7 +75,7 @@ func finished(e *execution) bool { return e.state == messages.TaskState_TASK_FIN
 // progress looks whether all tasks run, have ended their data or have finished.
 func (m *Master) progress() {
 	if m.phase == deploying && m.all(func(e *execution) bool { return finished(e) || e.state == messages.TaskState_TASK_RUNNING }) {
-		m.phase, m.sinceMs = running, m.nowMs
+		m.phase, m.sinceMs = running, m.elapsedMs
 		m.setStatus(messages.JobStatus_RUNNING, "")
 		m.proposeStatus(messages.JobStatus_RUNNING)
 		m.take(m.coordinator.StartScheduler(m.nowMs, m.random))
@@ -159,7 +159,7 @@ func (m *Master) tick() {
 			nodes = append(nodes, e.node)
 		}
 		switch {
-		case m.phase == stopping && m.nowMs-m.sinceMs >= m.config.CancelTimeoutMs:
+		case m.phase == stopping && m.elapsedMs-m.sinceMs >= m.config.CancelTimeoutMs:
 			// Fencing keeps whatever it still does from having an effect.
 			m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{
 				Message: fmt.Sprintf("it did not stop within %d ms and was given up", m.config.CancelTimeoutMs)})
@@ -176,7 +176,7 @@ func (m *Master) tick() {
 		m.send(TaskManagerAddress(n), &messages.Heartbeat{Node: m.config.Node, Fence: m.fence()})
 	}
 	m.repeatAssignments()
-	if m.phase == deploying && m.nowMs-m.sinceMs >= m.config.DeployTimeoutMs {
+	if m.phase == deploying && m.elapsedMs-m.sinceMs >= m.config.DeployTimeoutMs {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
 	m.lostNodes(nodes)

@@ -26,27 +26,38 @@ func (m *Master) unavailable(what, failure string) {
 		m.unavailableMs = m.nowMs
 	}
 	m.event(StoreUnavailable{What: what, Failure: failure})
-	if m.outOfPatience(m.unavailableMs) {
+	if m.outOfPatience(m.nowMs - m.unavailableMs) {
 		m.leave(what + ": " + failure)
 		return
 	}
 	m.arm(retryTimer, retryMs)
 }
 
+// debt is that the metadata store owes the coordinator an outcome: since when by
+// the clock, which tells one debt from another, and by elapsedMs.
+type debt struct{ atMs, sinceMs int64 }
+
 // unanswered gives up when a command of the checkpoint coordinator has had no
-// answer for too long.
+// answer for too long. It is called each tick.
 func (m *Master) unanswered() {
-	if since, why := m.coordinator.Unanswered(); why != "" && m.outOfPatience(since) {
+	at, why := m.coordinator.Unanswered()
+	if why == "" {
+		return
+	}
+	if at != m.owed.atMs {
+		m.owed = debt{at, m.elapsedMs - passed(at, m.nowMs)}
+	}
+	if m.outOfPatience(m.elapsedMs - m.owed.sinceMs) {
 		m.leave(why)
 	}
 }
 
-func (m *Master) outOfPatience(sinceMs int64) bool {
+func (m *Master) outOfPatience(waitedMs int64) bool {
 	limit := int64(patienceMs)
 	if m.ending() {
 		limit = endPatienceMs
 	}
-	return m.nowMs-sinceMs >= limit
+	return waitedMs >= limit
 }
 
 // ending reports whether the job is to stop, and not to start again.
