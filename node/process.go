@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"time"
+	"unicode/utf8"
 
 	"cutwater/actors/system"
 	"cutwater/cluster/metadata"
@@ -49,6 +50,9 @@ const executorSlots = 64
 
 // Open starts a node. Close ends it.
 func Open(o ProcessOptions) (*Process, error) {
+	if !utf8.ValidString(o.DataDir) {
+		return nil, fmt.Errorf("the name of the data directory %q is not UTF-8 text, which records of checkpoints need; give it another name", o.DataDir)
+	}
 	if err := o.FS.MkdirAll(o.DataDir); err != nil {
 		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
 	}

@@ -324,6 +324,11 @@ func (b *treeBuilder) variable(n *node, inner string) string {
 		return ""
 	}
 	if v, ok := b.env(name); ok && (v != "" || !hasFallback) {
+		if !utf8.ValidString(v) {
+			b.add(ruleVariable, n.at, "the value of the variable %s is not UTF-8 text; set it to one that is", name)
+			n.shape, n.broken = empty, true
+			return ""
+		}
 		return v
 	}
 	if !hasFallback {

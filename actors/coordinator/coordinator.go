@@ -10,6 +10,7 @@ import (
 	"cutwater/actors/system"
 	"cutwater/cluster/metadata"
 	"cutwater/messages"
+	"cutwater/messages/describe"
 	"cutwater/protocol"
 	"cutwater/protocol/checkpoint"
 	"cutwater/protocol/job"
@@ -166,7 +167,7 @@ func (c *Coordinator) answer(done *messages.WorkDone, err error) {
 	done.Attempt = c.line.life
 	if err != nil {
 		done.Result = nil
-		done.Failure, done.Io, done.Transient = err.Error(), ioFailure(err), transient(err)
+		done.Failure, done.Io, done.Transient = describe.Error(err), ioFailure(err), transient(err)
 	}
 	c.self.System.Deliver(c.self.Address, done)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cutwater/messages"
+	"cutwater/messages/describe"
 )
 
 // calls are what the task waits for: work on the Executor, whose end comes back
@@ -44,7 +45,7 @@ func (c *calls) start(name string, work func(context.Context) error, done func(e
 		pending.err = err
 		m := &messages.WorkDone{Op: op, Attempt: attempt}
 		if err != nil {
-			m.Failure = err.Error()
+			m.Failure = describe.Error(err)
 		}
 		t.self.System.Deliver(t.self.Address, m)
 	})

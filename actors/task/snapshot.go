@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
+	"cutwater/messages/describe"
 	"cutwater/protocol/subtask"
 	"cutwater/state"
 	"cutwater/storage"
@@ -239,7 +240,7 @@ func (t *Task) uploaded(snap *snapshot, err error) error {
 		return err
 	case err != nil:
 		reason := messages.FailureReason_CHECKPOINT_ASYNC_EXCEPTION
-		return t.run(t.sub.AsyncFailed(snap.checkpoint, reason, err.Error()))
+		return t.run(t.sub.AsyncFailed(snap.checkpoint, reason, describe.Error(err)))
 	}
 	return t.run(t.sub.AsyncDone(t.monotonicMs(), snap.checkpoint, snap.result, snap.sizes))
 }

@@ -10,6 +10,7 @@ import (
 
 	"cutwater/actors/system"
 	"cutwater/messages"
+	"cutwater/messages/describe"
 	"cutwater/protocol"
 	"cutwater/protocol/barrier"
 	"cutwater/protocol/subtask"
@@ -314,12 +315,12 @@ func (t *Task) fail(err error) { t.failWith(err, "") }
 
 // failWith ends the task with an error; one of user code brings its own stack.
 func (t *Task) failWith(err error, stack string) {
-	f := &messages.Failure{Message: err.Error(), Stack: stack}
+	f := &messages.Failure{Message: describe.Error(err), Stack: stack}
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack
 		if err == error(user) && user.Uid != "" {
-			f.Message = user.Cause.Error() // who reports it names the operator
+			f.Message = describe.Error(user.Cause) // who reports it names the operator
 		}
 	}
 	t.end(messages.TaskState_TASK_FAILED, f)

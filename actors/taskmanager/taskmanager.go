@@ -7,6 +7,7 @@ import (
 
 	"cutwater/actors/system"
 	"cutwater/messages"
+	"cutwater/messages/describe"
 	"cutwater/protocol"
 	"cutwater/protocol/job"
 )
@@ -96,7 +97,7 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 	tm.order = append(tm.order, name)
 	if err := tm.start(tm.self.System, name, d); err != nil {
 		failed := &messages.TaskStateChanged{Fence: d.Fence, Task: d.Task, State: messages.TaskState_TASK_FAILED,
-			Failure: &messages.Failure{Message: err.Error()}}
+			Failure: &messages.Failure{Message: describe.Error(err)}}
 		tm.self.Send(protocol.Address(d.Coordinator), failed)
 		tm.taskEnded(failed)
 	}

@@ -36,14 +36,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// explode passes rows on and panics at the first whose n is 13, as a user's code
-// might.
+// explode passes rows on, panics at the first whose n is 13, as a user's code might,
+// and fails at one whose n is 14 with a text that is not UTF-8.
 type explode struct{}
 
 func (explode) Process(c *stream.Context[stream.NoKey, row.Row], v row.Row) error {
 	if n := int64(v.Cells[2]); n == 13 {
 		var nothing []int
 		_ = nothing[n]
+	} else if n == 14 {
+		return errors.New("no \xff here")
 	}
 	c.Emit(v)
 	return nil
@@ -55,7 +57,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "suspend": suspend, "damage": damage, "big": big, "find": find, "rows": rowsCommand, "same": same,
+			"exits": exits, "raw": raw, "suspend": suspend, "damage": damage, "big": big, "find": find, "rows": rowsCommand, "same": same,
 		},
 		Setup: func(e *testscript.Env) error {
 			flights, err := filepath.Abs(filepath.Join(example, "flights.csv"))
@@ -96,6 +98,24 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d and %d lines of error:\n%s", code, said, stderr)
 	case strings.Contains(stderr, "goroutine "):
 		ts.Fatalf("a stack of goroutines:\n%s", stderr)
+	}
+}
+
+// raw file NAME TEXT writes a file, raw env NAME TEXT sets a variable. File names
+// and texts have Go's escapes, for what the text of a script cannot hold.
+func raw(ts *testscript.TestScript, _ bool, args []string) {
+	unquote := func(s string) string {
+		text, err := strconv.Unquote(`"` + s + `"`)
+		ts.Check(err)
+		return text
+	}
+	switch args[0] {
+	case "file":
+		ts.Check(os.WriteFile(ts.MkAbs(unquote(args[1])), []byte(unquote(args[2])), 0o666))
+	case "env":
+		ts.Setenv(args[1], unquote(args[2]))
+	default:
+		ts.Fatalf("no such kind: %s", args[0])
 	}
 }
 

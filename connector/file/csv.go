@@ -204,8 +204,15 @@ func headerNames(b []byte, delimiter byte) ([]string, error) {
 // list shows the names of columns in a message.
 func list(names []string) string {
 	const most = 20
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", ..."
+	shown := make([]string, 0, most+1)
+	for _, name := range names[:min(len(names), most)] {
+		if q := quote([]byte(name)); q != `"`+name+`"` {
+			name = q // what a terminal would obey or a reader not see
+		}
+		shown = append(shown, name)
 	}
-	return strings.Join(names, ", ")
+	if len(names) > most {
+		shown = append(shown, "...")
+	}
+	return strings.Join(shown, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"unicode/utf8"
 
 	"cutwater/messages"
 	"cutwater/storage/vfs"
@@ -72,6 +73,12 @@ func (s *Source) paths(fsys vfs.FS) ([]string, error) {
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no file matches %s; correct the path (a relative one starts at the folder of the topology)", path)
+	}
+	for _, name := range names {
+		// Splits travel in messages, whose text is UTF-8.
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("the name of the file %q is not UTF-8 text; rename it, or correct the pattern", name)
+		}
 	}
 	return names, nil
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
+	"cutwater/messages/describe"
 	"cutwater/protocol"
 	"cutwater/protocol/checkpoint"
 )
@@ -77,7 +78,7 @@ func (m *Master) take(e *protocol.Effects) {
 func (m *Master) answerSnapshot(op uint64, t *messages.SnapshotOperatorCoordinator) *messages.WorkDone {
 	snapshot, err := m.snapshotSource(t)
 	if err != nil {
-		return &messages.WorkDone{Op: op, Failure: err.Error()}
+		return &messages.WorkDone{Op: op, Failure: describe.Error(err)}
 	}
 	return &messages.WorkDone{Op: op, Result: &messages.WorkDone_CoordinatorSnapshot{CoordinatorSnapshot: snapshot}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cutwater/messages"
+	"cutwater/messages/describe"
 )
 
 // fail ends the attempt because of err; the restart strategy says what comes
@@ -152,7 +153,7 @@ func (m *Master) record(status messages.JobStatus) {
 func (m *Master) proposeStatus(status messages.JobStatus) {
 	c := &messages.SetJobStatus{Job: m.config.Job, Epoch: m.epoch, Status: status, AtMs: m.nowMs}
 	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {
-		c.Failure = m.failure.Error()
+		c.Failure = describe.Error(m.failure)
 	}
 	m.propose(&messages.MetadataCommand{Command: &messages.MetadataCommand_SetJobStatus{SetJobStatus: c}})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -106,6 +107,9 @@ func readTopology(name string) (path string, src []byte, err error) {
 	path, err = filepath.Abs(name)
 	if err != nil {
 		return "", nil, err
+	}
+	if !utf8.ValidString(path) { // its folder becomes part of paths in messages
+		return "", nil, fmt.Errorf("the path of the topology %q is not UTF-8 text; rename the file or its folder", path)
 	}
 	src, err = os.ReadFile(path)
 	if err != nil {
