@@ -36,6 +36,11 @@
 // WithCodec. Types are erased once, by Build; per record there are only calls of
 // typed closures.
 //
+// # Running it
+//
+// node.Run runs a program in a process of its own, with checkpoints; its example
+// is one to copy.
+//
 // # Names
 //
 // A topology.yaml can use an operator in Go: RegisterProcess gives it a name, in
