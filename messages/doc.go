@@ -55,6 +55,13 @@
 //	ChannelRequest      sender -> receiver, as a task starts: are you there? Answered by a Credit that opens the channel; resent while a Credit is waited for, and eager where the node lacks memory
 //	Credit              receiver -> sender, against the data, what was consumed in all; lost: the next one, or the answer to a ChannelRequest, makes up for it
 //
+// # Between nodes that look for each other
+//
+// Outside the actors: gossip and datagrams, from package cluster alone.
+//
+//	NodeMeta      each node -> all, with gossip   lost: gossip repeats it; at most 512 bytes
+//	Announcement  each node -> its network        lost: the next one comes within seconds; a foreign or repeated one is counted and ignored
+//
 // # Work and its answers
 //
 // A machine asks its shell for input and output with the messages of work.proto;
