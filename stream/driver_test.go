@@ -151,7 +151,7 @@ func (d *driver) deploy(task *testTask, uids []string, from *snapshot, specs map
 			Job: "0123456789abcdef0123456789abcdef", JobName: "test", Incarnation: 1, Fence: &messages.Fence{Epoch: 1, Attempt: 1},
 			Parallelism: 1, MaxParallelism: maxParallelism, Yield: &task.yield,
 			FS:    vfs.OS(),
-			NowMs: func() int64 { return d.now },
+			NowMs: func() int64 { return d.now }, MonotonicMs: func() int64 { return d.now },
 			Async: func(work func(context.Context) error, done func(error)) {
 				d.works = append(d.works, testWork{work, done})
 			},

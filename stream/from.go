@@ -31,6 +31,14 @@ func EventTime[T any](f func(v T) int64, maxOutOfOrderness time.Duration) Option
 	}
 }
 
+// Idleness lets other inputs go on when a split has brought no record for d (at
+// least 1 ms): its watermark does not hold them until its next record, which may be
+// late then (Flink's WatermarkStrategy.withIdleness). It goes with EventTime.
+// Without it a split that brings nothing holds event time for ever.
+func Idleness(d time.Duration) Option {
+	return func(o *options) { o.idlenessMs, o.special = d.Milliseconds(), append(o.special, "Idleness") }
+}
+
 // Rate limits the source to so many records per second for the whole job; each
 // subtask gets an equal share.
 func Rate(recordsPerSecond float64) Option {
@@ -42,13 +50,14 @@ func OnMalformed(p MalformedPolicy) Option {
 	return func(o *options) { o.malformed, o.special = p, append(o.special, "OnMalformed") }
 }
 
-// From reads a source. Its options are EventTime, Rate and OnMalformed beside
-// those that every operator has.
+// From reads a source. Its options are EventTime, Idleness, Rate and OnMalformed
+// beside those that every operator has.
 func From[T any](t *Topology, uid string, src Source[T], opts ...Option) Stream[T] {
 	n := t.declare("source", uid, opts)
-	t.takes(n, "EventTime", "Rate", "OnMalformed")
+	t.takes(n, "EventTime", "Idleness", "Rate", "OnMalformed")
 	n.source, n.bounded = src, src.Bounded()
-	c := sourceConfig[T]{source: src, outOfOrderMs: n.options.outOfOrderMs, rate: n.options.rate, malformed: n.options.malformed}
+	c := sourceConfig[T]{source: src, outOfOrderMs: n.options.outOfOrderMs, idlenessMs: n.options.idlenessMs, rate: n.options.rate,
+		malformed: n.options.malformed}
 	if n.options.eventTime != nil {
 		f, ok := n.options.eventTime.(func(T) int64)
 		if !ok {
@@ -62,6 +71,14 @@ func From[T any](t *Topology, uid string, src Source[T], opts ...Option) Stream[
 	}
 	if n.options.outOfOrderMs < 0 {
 		t.failf(n, "a maximum out-of-orderness of %d ms is negative", n.options.outOfOrderMs)
+	}
+	if contains(n.options.special, "Idleness") {
+		switch {
+		case n.options.idlenessMs < 1:
+			t.failf(n, "an idleness of %d ms is less than 1 ms", n.options.idlenessMs)
+		case n.options.eventTime == nil:
+			t.failf(n, "Idleness without EventTime changes nothing; there is no watermark that it could let go on")
+		}
 	}
 	malformed := codec.Must(codec.Struct[MalformedRecord]())
 	if n.options.malformed == SideOutput {

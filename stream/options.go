@@ -19,6 +19,7 @@ type options struct {
 	state          any // codec.Codec of the accumulator
 	eventTime      any // func(T) int64
 	outOfOrderMs   int64
+	idlenessMs     int64
 	rate           float64
 	malformed      MalformedPolicy
 	latenessMs     int64

@@ -25,6 +25,7 @@ type sourceConfig[T any] struct {
 	source       Source[T]
 	eventTime    func(T) int64
 	outOfOrderMs int64
+	idlenessMs   int64 // 0: no split is ever idle
 	rate         float64
 	malformed    MalformedPolicy
 }
@@ -50,6 +51,10 @@ type sourceOperator[T any] struct {
 
 	watermark    int64
 	hasWatermark bool
+	idle         bool // all splits are idle
+
+	wakeMs int64 // when this turn wants the next one, if wakes
+	wakes  bool
 
 	records, bytes uint64 // read by this instance; bytes of closed splits
 
@@ -62,6 +67,10 @@ type openSplit[T any] struct {
 	split  *messages.Split
 	handle *readerHandle[T]
 	reader SplitReader[T] // nil until it is open
+	// quiet: since quietFromMs, of the monotonic clock, it has had no record each
+	// time that it was asked.
+	quiet       bool
+	quietFromMs int64
 }
 
 // readerHandle passes a reader from the Executor to the task, and closes it if
@@ -167,20 +176,37 @@ func (o *sourceOperator[T]) Poll() (status operator.SourceStatus, err error) {
 	o.chain.at = o.node
 	o.prepare()
 	if len(o.splits) == 0 {
+		o.idle = false // it waits for a split, not for the world
 		if o.noMore && o.opening == 0 {
 			o.watermark, o.hasWatermark = math.MaxInt64, true
 			return operator.SourceEnded, nil
 		}
 		return operator.SourceWaiting, nil
 	}
-	s := o.next()
-	if s == nil {
-		return operator.SourceWaiting, nil
+	o.wakes = false
+	for range o.splits { // those of an unbounded source that have nothing are passed over
+		s := o.next()
+		if s == nil {
+			o.idle = false
+			return operator.SourceWaiting, nil
+		}
+		if status, err = o.read(s); status != operator.SourceWaiting || o.config.source.Bounded() {
+			break
+		}
 	}
-	status, err = o.read(s)
 	o.advance()
 	o.report()
+	if status == operator.SourceWaiting && o.wakes {
+		o.ctx.WakeAt(o.wakeMs)
+	}
 	return status, err
+}
+
+// wakeAt asks for the next turn at this time, or sooner.
+func (o *sourceOperator[T]) wakeAt(unixMs int64) {
+	if !o.wakes || unixMs < o.wakeMs {
+		o.wakeMs, o.wakes = unixMs, true
+	}
 }
 
 // next is the split to read in this turn: the first, or, unbounded, the next
@@ -206,6 +232,7 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 	y := o.ctx.Yield
 	for !y.Now() {
 		if o.config.rate > 0 && !o.allowed() {
+			o.nothing(s)
 			return operator.SourceWaiting, nil
 		}
 		status, err := s.reader.Next(&o.value)
@@ -218,7 +245,8 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 		}
 		switch status {
 		case ReadNothing:
-			o.ctx.WakeAt(o.ctx.NowMs() + idlePollMs)
+			o.nothing(s)
+			o.wakeAt(o.ctx.NowMs() + idlePollMs)
 			return operator.SourceWaiting, nil
 		case ReadEnd:
 			return operator.SourceMore, o.finish(s)
@@ -238,6 +266,9 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 			if !s.split.HasMaxTimestamp || ts > s.split.MaxTimestampMs {
 				s.split.MaxTimestampMs, s.split.HasMaxTimestamp = ts, true
 			}
+		}
+		if s.quiet = false; o.idle {
+			y.Budget = 0 // the others hear at once that this one counts again
 		}
 		o.out(o.value, ts)
 		if o.chain.err != nil {
@@ -296,21 +327,52 @@ func (o *sourceOperator[T]) allowed() bool {
 		o.rateFromMs, o.rateCount = now-1000, 0
 	}
 	if o.rateCount+1 > float64(now-o.rateFromMs)*perMs {
-		o.ctx.WakeAt(o.rateFromMs + int64(math.Ceil((o.rateCount+1)/perMs)))
+		o.wakeAt(o.rateFromMs + int64(math.Ceil((o.rateCount+1)/perMs)))
 		return false
 	}
 	o.rateCount++
 	return true
 }
 
+// nothing notes that a split was asked for a record and had none. Time in which
+// nobody asks, because an output has no room, makes no split idle: what came
+// meanwhile is read first.
+func (o *sourceOperator[T]) nothing(s *openSplit[T]) {
+	if o.config.idlenessMs == 0 {
+		return
+	}
+	now := o.ctx.MonotonicMs()
+	if !s.quiet {
+		s.quiet, s.quietFromMs = true, now
+	}
+	if left := s.quietFromMs + o.config.idlenessMs - now; left > 0 {
+		o.wakeAt(o.ctx.NowMs() + left)
+	}
+}
+
 // advance moves the watermark: the lowest of the splits', and held where it is
 // while a split has none yet, while there is no split, or while splits of other
-// groups, which may hold earlier records, can still be assigned.
+// groups, which may hold earlier records, can still be assigned. Idle splits do not
+// count; once all are idle, it is the highest of theirs, whichever became it last,
+// as with the channels of a task (protocol/watermark).
 func (o *sourceOperator[T]) advance() {
-	low, known := int64(math.MaxInt64), len(o.splits) > 0 && o.config.eventTime != nil
+	known := len(o.splits) > 0 && o.config.eventTime != nil
+	low, high, some := int64(math.MaxInt64), int64(math.MinInt64), false
+	o.idle = o.config.idlenessMs > 0 && len(o.splits) > 0
 	for _, s := range o.splits {
-		known = known && s.split.HasMaxTimestamp && (!s.split.Unordered || o.noMore)
+		known = known && (!s.split.Unordered || o.noMore)
+		if s.quiet && o.ctx.MonotonicMs()-s.quietFromMs >= o.config.idlenessMs {
+			if s.split.HasMaxTimestamp {
+				high, some = max(high, s.split.MaxTimestampMs), true
+			}
+			continue
+		}
+		o.idle = false
+		known = known && s.split.HasMaxTimestamp
 		low = min(low, s.split.MaxTimestampMs)
+	}
+	if o.idle {
+		low, known = high, known && some
 	}
 	if !known {
 		return
@@ -342,7 +404,11 @@ func (o *sourceOperator[T]) CurrentWatermark() (timestampMs int64, ok bool) {
 	return o.watermark, o.hasWatermark
 }
 
-// Snapshot stores the splits.
+// Idle implements operator.Source.
+func (o *sourceOperator[T]) Idle() bool { return o.idle }
+
+// Snapshot stores the splits. That one is idle is not stored: after a restore it
+// holds the watermark until it has brought nothing for as long again.
 func (o *sourceOperator[T]) Snapshot(operator.SnapshotRequest) (operator.Snapshot, error) {
 	list := &messages.OperatorList{Name: splitsList, Mode: messages.RedistributionMode_SPLIT}
 	for _, s := range o.splits {

@@ -127,7 +127,7 @@ func (h *Harness[T, U]) context(uid string, groups int) *operator.Context {
 	c := &operator.Context{
 		Job: "00000000000000000000000000000001", JobName: "harness", Incarnation: 1, Fence: &messages.Fence{Epoch: 1, Attempt: 1},
 		Vertex: uid, Parallelism: 1, MaxParallelism: groups, FS: vfs.OS(), Yield: &h.yield,
-		NowMs:  func() int64 { return h.nowMs },
+		NowMs: func() int64 { return h.nowMs }, MonotonicMs: func() int64 { return h.nowMs },
 		Random: func() uint64 { return 1 },
 		Async: func(work func(context.Context) error, done func(error)) {
 			h.works = append(h.works, func() { done(work(context.Background())) })

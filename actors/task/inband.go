@@ -38,11 +38,9 @@ func (t *Task) inBand(m inBand) error {
 	case *messages.CancelBarrier:
 		return t.act(t.gate.Cancel(t.monotonicMs(), m.Channel, m.Checkpoint))
 	case *messages.Watermark:
-		if ts, advanced := t.valve.Update(m.Channel, m.TimestampMs); advanced {
-			return t.advanceWatermark(ts)
-		}
+		return t.eventTime(t.valve.Update(m.Channel, m.TimestampMs))
 	case *messages.WatermarkIdle:
-		return t.idle(m)
+		return t.eventTime(t.valve.Idle(m.Channel, m.Idle))
 	case *messages.EndOfData:
 		return t.endOfChannelData(m)
 	case *messages.EndOfPartition:
@@ -86,17 +84,28 @@ func (t *Task) advanceWatermark(ms int64) error {
 	return t.begin(step{kind: stepWatermark, timestampMs: ms})
 }
 
-// idle passes on that all channels are idle, or that one is active again.
-func (t *Task) idle(m *messages.WatermarkIdle) error {
-	ts, advanced := t.valve.Idle(m.Channel, m.Idle)
-	if is := t.valve.OutputIdle(); is != t.watermark.idle {
-		t.watermark.idle = is
-		t.out.broadcast(func() proto.Message { return &messages.WatermarkIdle{Idle: is} })
+// eventTime passes on what the valve says: first that a channel is active again,
+// then how far event time is, last that all channels are idle.
+func (t *Task) eventTime(ms int64, advanced bool) error {
+	idle := t.valve.OutputIdle()
+	if !idle {
+		t.tellIdle(false)
 	}
 	if advanced {
-		return t.advanceWatermark(ts)
+		if err := t.advanceWatermark(ms); err != nil || t.step.kind != stepNone {
+			return err // the end of the step tells the rest
+		}
 	}
+	t.tellIdle(idle)
 	return nil
+}
+
+// tellIdle tells the outputs, if they do not know it yet.
+func (t *Task) tellIdle(idle bool) {
+	if idle != t.watermark.idle {
+		t.watermark.idle = idle
+		t.out.broadcast(func() proto.Message { return &messages.WatermarkIdle{Idle: idle} })
+	}
 }
 
 // endOfChannelData counts the ends; after the last one the operators finish. The

@@ -216,6 +216,7 @@ func (t *Task) context(i int, op operator.Operator) *operator.Context {
 		FS:                 t.env.FS,
 		Yield:              &t.yield,
 		NowMs:              t.nowMs,
+		MonotonicMs:        t.monotonicMs,
 		Random:             t.env.Random,
 		Async: func(work func(context.Context) error, done func(error)) {
 			t.calls.start(uid, work, func(err error) error {

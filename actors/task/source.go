@@ -47,12 +47,19 @@ func (t *Task) poll() (more bool, err error) {
 		t.source.ended = true
 		return true, t.endEventTime()
 	}
+	idle := t.chain.Source.Idle()
+	if !idle {
+		t.tellIdle(false)
+	}
 	now := t.monotonicMs()
 	if ms, ok := t.chain.Source.CurrentWatermark(); ok && (status == operator.SourceWaiting || now-t.watermark.sentMs >= watermarkIntervalMs) {
 		t.watermark.sentMs = now
 		if err := t.advanceWatermark(ms); err != nil {
 			return false, err
 		}
+	}
+	if idle && t.step.kind == stepNone { // else at a later poll: the watermark goes first
+		t.tellIdle(true)
 	}
 	return status == operator.SourceMore || t.step.kind != stepNone, nil
 }

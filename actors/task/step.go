@@ -117,6 +117,9 @@ func (t *Task) stepDone(s step) error {
 	case stepWatermark:
 		t.watermark.ms, t.watermark.some = s.timestampMs, true
 		t.out.broadcast(func() proto.Message { return &messages.Watermark{TimestampMs: s.timestampMs} })
+		if len(t.in.channels) > 0 {
+			t.tellIdle(t.valve.OutputIdle())
+		}
 		if t.watermark.finishing {
 			return t.begin(step{kind: stepFinish, drain: true})
 		}

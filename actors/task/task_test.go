@@ -59,6 +59,8 @@ func (r *reader) Poll() (operator.SourceStatus, error) {
 
 func (r *reader) CurrentWatermark() (int64, bool) { return 0, false }
 
+func (r *reader) Idle() bool { return false }
+
 func (r *reader) AddSplit(a *messages.SplitAssignment) error {
 	r.splits = append(r.splits, a.Split.GetId())
 	r.ended = a.NoMoreSplits

@@ -93,6 +93,10 @@ type Source interface {
 	Poll() (status SourceStatus, err error)
 	// CurrentWatermark is the source's watermark: the minimum over its splits.
 	CurrentWatermark() (timestampMs int64, ok bool)
+	// Idle reports that no split has brought a record for so long that the source's
+	// watermark is not to hold that of others. The watermark of an idle source may
+	// still advance.
+	Idle() bool
 	// AddSplit answers Context.RequestSplit.
 	AddSplit(*messages.SplitAssignment) error
 }
@@ -158,6 +162,8 @@ type Context struct {
 	Yield                *Yield
 	// NowMs reads the task's clock (Unix time in ms).
 	NowMs func() int64
+	// MonotonicMs reads the task's clock for distances of time (ms): nobody sets it.
+	MonotonicMs func() int64
 	// Random returns a number from the job's seeded source.
 	Random func() uint64
 	// Async runs work on the Executor and then done in the task.
