@@ -62,6 +62,13 @@
 //	NodeMeta      each node -> all, with gossip   lost: gossip repeats it; at most 512 bytes
 //	Announcement  each node -> its network        lost: the next one comes within seconds; a foreign or repeated one is counted and ignored
 //
+// # Between nodes that share the metadata log
+//
+// Outside the actors: one connection per asker, from cluster/metadata/replicated.
+//
+//	MetadataRequest   member -> leader   connection lost: a read is asked again, the outcome of a command is UNKNOWN
+//	MetadataResponse  leader -> member   as above
+//
 // # Work and its answers
 //
 // A machine asks its shell for input and output with the messages of work.proto;

@@ -100,6 +100,8 @@ type MetadataCommand struct {
 	//	*MetadataCommand_RecordCompletion
 	//	*MetadataCommand_ForgetCheckpoints
 	//	*MetadataCommand_SetJobStatus
+	//	*MetadataCommand_FoundCluster
+	//	*MetadataCommand_YieldCluster
 	Command       isMetadataCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -196,6 +198,24 @@ func (x *MetadataCommand) GetSetJobStatus() *SetJobStatus {
 	return nil
 }
 
+func (x *MetadataCommand) GetFoundCluster() *FoundCluster {
+	if x != nil {
+		if x, ok := x.Command.(*MetadataCommand_FoundCluster); ok {
+			return x.FoundCluster
+		}
+	}
+	return nil
+}
+
+func (x *MetadataCommand) GetYieldCluster() *YieldCluster {
+	if x != nil {
+		if x, ok := x.Command.(*MetadataCommand_YieldCluster); ok {
+			return x.YieldCluster
+		}
+	}
+	return nil
+}
+
 type isMetadataCommand_Command interface {
 	isMetadataCommand_Command()
 }
@@ -224,6 +244,14 @@ type MetadataCommand_SetJobStatus struct {
 	SetJobStatus *SetJobStatus `protobuf:"bytes,6,opt,name=set_job_status,json=setJobStatus,proto3,oneof"`
 }
 
+type MetadataCommand_FoundCluster struct {
+	FoundCluster *FoundCluster `protobuf:"bytes,7,opt,name=found_cluster,json=foundCluster,proto3,oneof"`
+}
+
+type MetadataCommand_YieldCluster struct {
+	YieldCluster *YieldCluster `protobuf:"bytes,8,opt,name=yield_cluster,json=yieldCluster,proto3,oneof"`
+}
+
 func (*MetadataCommand_RegisterJob) isMetadataCommand_Command() {}
 
 func (*MetadataCommand_StartEpoch) isMetadataCommand_Command() {}
@@ -235,6 +263,10 @@ func (*MetadataCommand_RecordCompletion) isMetadataCommand_Command() {}
 func (*MetadataCommand_ForgetCheckpoints) isMetadataCommand_Command() {}
 
 func (*MetadataCommand_SetJobStatus) isMetadataCommand_Command() {}
+
+func (*MetadataCommand_FoundCluster) isMetadataCommand_Command() {}
+
+func (*MetadataCommand_YieldCluster) isMetadataCommand_Command() {}
 
 // RegisterJob creates a job, or a new incarnation of one.
 type RegisterJob struct {
@@ -774,6 +806,99 @@ func (x *SetJobStatus) GetAtMs() int64 {
 	return 0
 }
 
+// FoundCluster gives the log the name of its cluster, once.
+type FoundCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 32 lower-case hexadecimal digits, chosen at random by the first voter.
+	ClusterId     string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundCluster) Reset() {
+	*x = FoundCluster{}
+	mi := &file_metadata_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundCluster) ProtoMessage() {}
+
+func (x *FoundCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundCluster.ProtoReflect.Descriptor instead.
+func (*FoundCluster) Descriptor() ([]byte, []int) {
+	return file_metadata_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FoundCluster) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+// YieldCluster ends a cluster that never accepted a job, so that its nodes may
+// join another one. No job can be registered after it.
+type YieldCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the other cluster.
+	ToCluster     string `protobuf:"bytes,1,opt,name=to_cluster,json=toCluster,proto3" json:"to_cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *YieldCluster) Reset() {
+	*x = YieldCluster{}
+	mi := &file_metadata_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *YieldCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*YieldCluster) ProtoMessage() {}
+
+func (x *YieldCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use YieldCluster.ProtoReflect.Descriptor instead.
+func (*YieldCluster) Descriptor() ([]byte, []int) {
+	return file_metadata_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *YieldCluster) GetToCluster() string {
+	if x != nil {
+		return x.ToCluster
+	}
+	return ""
+}
+
 // MetadataResult answers a command.
 type MetadataResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -789,7 +914,7 @@ type MetadataResult struct {
 
 func (x *MetadataResult) Reset() {
 	*x = MetadataResult{}
-	mi := &file_metadata_proto_msgTypes[8]
+	mi := &file_metadata_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +926,7 @@ func (x *MetadataResult) String() string {
 func (*MetadataResult) ProtoMessage() {}
 
 func (x *MetadataResult) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[8]
+	mi := &file_metadata_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +939,7 @@ func (x *MetadataResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataResult.ProtoReflect.Descriptor instead.
 func (*MetadataResult) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{8}
+	return file_metadata_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MetadataResult) GetOutcome() MetadataOutcome {
@@ -884,7 +1009,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_metadata_proto_msgTypes[9]
+	mi := &file_metadata_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1021,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[9]
+	mi := &file_metadata_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1034,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{9}
+	return file_metadata_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobRecord) GetJob() string {
@@ -1012,16 +1137,20 @@ func (x *JobRecord) GetLastCompleted() uint64 {
 
 // MetadataSnapshot is the whole state of protocol/metadata.
 type MetadataSnapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Jobs          []*JobRecord           `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Jobs  []*JobRecord           `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Empty in a log of one node, which belongs to no cluster.
+	ClusterId string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The cluster to which this one has yielded, if it has.
+	YieldedTo     string `protobuf:"bytes,4,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MetadataSnapshot) Reset() {
 	*x = MetadataSnapshot{}
-	mi := &file_metadata_proto_msgTypes[10]
+	mi := &file_metadata_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1162,7 @@ func (x *MetadataSnapshot) String() string {
 func (*MetadataSnapshot) ProtoMessage() {}
 
 func (x *MetadataSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[10]
+	mi := &file_metadata_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1175,7 @@ func (x *MetadataSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataSnapshot.ProtoReflect.Descriptor instead.
 func (*MetadataSnapshot) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{10}
+	return file_metadata_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MetadataSnapshot) GetIndex() uint64 {
@@ -1063,11 +1192,25 @@ func (x *MetadataSnapshot) GetJobs() []*JobRecord {
 	return nil
 }
 
+func (x *MetadataSnapshot) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *MetadataSnapshot) GetYieldedTo() string {
+	if x != nil {
+		return x.YieldedTo
+	}
+	return ""
+}
+
 var File_metadata_proto protoreflect.FileDescriptor
 
 const file_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x0emetadata.proto\x12\bcutwater\x1a\tjob.proto\x1a\vstate.proto\"\xc2\x03\n" +
+	"\x0emetadata.proto\x12\bcutwater\x1a\tjob.proto\x1a\vstate.proto\"\xc0\x04\n" +
 	"\x0fMetadataCommand\x12:\n" +
 	"\fregister_job\x18\x01 \x01(\v2\x15.cutwater.RegisterJobH\x00R\vregisterJob\x127\n" +
 	"\vstart_epoch\x18\x02 \x01(\v2\x14.cutwater.StartEpochH\x00R\n" +
@@ -1075,7 +1218,9 @@ const file_metadata_proto_rawDesc = "" +
 	"\x16allocate_checkpoint_id\x18\x03 \x01(\v2\x1e.cutwater.AllocateCheckpointIdH\x00R\x14allocateCheckpointId\x12I\n" +
 	"\x11record_completion\x18\x04 \x01(\v2\x1a.cutwater.RecordCompletionH\x00R\x10recordCompletion\x12L\n" +
 	"\x12forget_checkpoints\x18\x05 \x01(\v2\x1b.cutwater.ForgetCheckpointsH\x00R\x11forgetCheckpoints\x12>\n" +
-	"\x0eset_job_status\x18\x06 \x01(\v2\x16.cutwater.SetJobStatusH\x00R\fsetJobStatusB\t\n" +
+	"\x0eset_job_status\x18\x06 \x01(\v2\x16.cutwater.SetJobStatusH\x00R\fsetJobStatus\x12=\n" +
+	"\rfound_cluster\x18\a \x01(\v2\x16.cutwater.FoundClusterH\x00R\ffoundCluster\x12=\n" +
+	"\ryield_cluster\x18\b \x01(\v2\x16.cutwater.YieldClusterH\x00R\fyieldClusterB\t\n" +
 	"\acommand\"\xf3\x01\n" +
 	"\vRegisterJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
@@ -1124,7 +1269,13 @@ const file_metadata_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x13.cutwater.JobStatusR\x06status\x12\x18\n" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x12\x13\n" +
-	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\"\xcd\x01\n" +
+	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\"-\n" +
+	"\fFoundCluster\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\"-\n" +
+	"\fYieldCluster\x12\x1d\n" +
+	"\n" +
+	"to_cluster\x18\x01 \x01(\tR\ttoCluster\"\xcd\x01\n" +
 	"\x0eMetadataResult\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.cutwater.MetadataOutcomeR\aoutcome\x12\x18\n" +
 	"\afailure\x18\x02 \x01(\tR\afailure\x12\x14\n" +
@@ -1151,10 +1302,14 @@ const file_metadata_proto_rawDesc = "" +
 	"created_ms\x18\f \x01(\x03R\tcreatedMs\x12\x1d\n" +
 	"\n" +
 	"changed_ms\x18\r \x01(\x03R\tchangedMs\x12%\n" +
-	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\"Q\n" +
+	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\"\x8f\x01\n" +
 	"\x10MetadataSnapshot\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12'\n" +
-	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs*\x92\x01\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1d\n" +
+	"\n" +
+	"yielded_to\x18\x04 \x01(\tR\tyieldedTo*\x92\x01\n" +
 	"\x0fMetadataOutcome\x12 \n" +
 	"\x1cMETADATA_OUTCOME_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aAPPLIED\x10\x01\x12\x0f\n" +
@@ -1177,7 +1332,7 @@ func file_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_metadata_proto_goTypes = []any{
 	(MetadataOutcome)(0),         // 0: cutwater.MetadataOutcome
 	(*MetadataCommand)(nil),      // 1: cutwater.MetadataCommand
@@ -1188,12 +1343,14 @@ var file_metadata_proto_goTypes = []any{
 	(*RecordCompletion)(nil),     // 6: cutwater.RecordCompletion
 	(*ForgetCheckpoints)(nil),    // 7: cutwater.ForgetCheckpoints
 	(*SetJobStatus)(nil),         // 8: cutwater.SetJobStatus
-	(*MetadataResult)(nil),       // 9: cutwater.MetadataResult
-	(*JobRecord)(nil),            // 10: cutwater.JobRecord
-	(*MetadataSnapshot)(nil),     // 11: cutwater.MetadataSnapshot
-	(*JobGraph)(nil),             // 12: cutwater.JobGraph
-	(*JobSettings)(nil),          // 13: cutwater.JobSettings
-	(JobStatus)(0),               // 14: cutwater.JobStatus
+	(*FoundCluster)(nil),         // 9: cutwater.FoundCluster
+	(*YieldCluster)(nil),         // 10: cutwater.YieldCluster
+	(*MetadataResult)(nil),       // 11: cutwater.MetadataResult
+	(*JobRecord)(nil),            // 12: cutwater.JobRecord
+	(*MetadataSnapshot)(nil),     // 13: cutwater.MetadataSnapshot
+	(*JobGraph)(nil),             // 14: cutwater.JobGraph
+	(*JobSettings)(nil),          // 15: cutwater.JobSettings
+	(JobStatus)(0),               // 16: cutwater.JobStatus
 }
 var file_metadata_proto_depIdxs = []int32{
 	2,  // 0: cutwater.MetadataCommand.register_job:type_name -> cutwater.RegisterJob
@@ -1202,21 +1359,23 @@ var file_metadata_proto_depIdxs = []int32{
 	6,  // 3: cutwater.MetadataCommand.record_completion:type_name -> cutwater.RecordCompletion
 	7,  // 4: cutwater.MetadataCommand.forget_checkpoints:type_name -> cutwater.ForgetCheckpoints
 	8,  // 5: cutwater.MetadataCommand.set_job_status:type_name -> cutwater.SetJobStatus
-	12, // 6: cutwater.RegisterJob.graph:type_name -> cutwater.JobGraph
-	13, // 7: cutwater.RegisterJob.settings:type_name -> cutwater.JobSettings
-	5,  // 8: cutwater.RecordCompletion.checkpoint:type_name -> cutwater.CompletedCheckpoint
-	14, // 9: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
-	0,  // 10: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
-	14, // 11: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
-	12, // 12: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
-	13, // 13: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
-	5,  // 14: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
-	10, // 15: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 6: cutwater.MetadataCommand.found_cluster:type_name -> cutwater.FoundCluster
+	10, // 7: cutwater.MetadataCommand.yield_cluster:type_name -> cutwater.YieldCluster
+	14, // 8: cutwater.RegisterJob.graph:type_name -> cutwater.JobGraph
+	15, // 9: cutwater.RegisterJob.settings:type_name -> cutwater.JobSettings
+	5,  // 10: cutwater.RecordCompletion.checkpoint:type_name -> cutwater.CompletedCheckpoint
+	16, // 11: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
+	0,  // 12: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
+	16, // 13: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
+	14, // 14: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
+	15, // 15: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
+	5,  // 16: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
+	12, // 17: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_metadata_proto_init() }
@@ -1233,6 +1392,8 @@ func file_metadata_proto_init() {
 		(*MetadataCommand_RecordCompletion)(nil),
 		(*MetadataCommand_ForgetCheckpoints)(nil),
 		(*MetadataCommand_SetJobStatus)(nil),
+		(*MetadataCommand_FoundCluster)(nil),
+		(*MetadataCommand_YieldCluster)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1240,7 +1401,7 @@ func file_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_proto_rawDesc), len(file_metadata_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

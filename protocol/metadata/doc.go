@@ -18,5 +18,7 @@
 //     answers ALREADY_RECORDED;
 //   - the list of completed checkpoints is ordered by id, and a checkpoint that
 //     a completion subsumes leaves the list in the same step;
+//   - a cluster that has yielded to another one accepts no job, and one that has
+//     jobs never yields;
 //   - a refused command changes nothing.
 package metadata

@@ -35,6 +35,9 @@ func (m *Machine) registerJob(c *messages.RegisterJob) *messages.MetadataResult 
 	if !ValidJobID(c.Job) {
 		return refused("job id %q is not 32 lower-case hexadecimal digits", c.Job)
 	}
+	if m.yieldedTo != "" {
+		return refused("this cluster is joining cluster %s; deploy the job again when it has", m.yieldedTo)
+	}
 	i, found := slices.BinarySearchFunc(m.jobs, c.Job, compareJob)
 	if !found {
 		m.jobs = slices.Insert(m.jobs, i, &messages.JobRecord{Job: c.Job, Incarnation: 1, CreatedMs: c.AtMs, RestoredFrom: c.RestoredFrom})

@@ -15,6 +15,9 @@ import (
 type Machine struct {
 	index uint64
 	jobs  []*messages.JobRecord // ordered by job id
+
+	clusterID string // empty until FoundCluster
+	yieldedTo string // empty until YieldCluster
 }
 
 // Index returns the index of the last applied command, 0 at first.
@@ -44,6 +47,10 @@ func (m *Machine) apply(command *messages.MetadataCommand) *messages.MetadataRes
 		return m.forget(c.ForgetCheckpoints)
 	case *messages.MetadataCommand_SetJobStatus:
 		return m.setStatus(c.SetJobStatus)
+	case *messages.MetadataCommand_FoundCluster:
+		return m.foundCluster(c.FoundCluster)
+	case *messages.MetadataCommand_YieldCluster:
+		return m.yieldCluster(c.YieldCluster)
 	}
 	return refused("the metadata command is empty or from a newer version of the program; update this node")
 }
@@ -67,7 +74,7 @@ func (m *Machine) Jobs() []*messages.JobRecord {
 
 // Snapshot returns a copy of the whole state.
 func (m *Machine) Snapshot() *messages.MetadataSnapshot {
-	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs()}
+	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs(), ClusterId: m.clusterID, YieldedTo: m.yieldedTo}
 }
 
 // Restore replaces the state by a snapshot's, which it copies. It refuses one
@@ -80,7 +87,7 @@ func (m *Machine) Restore(s *messages.MetadataSnapshot) error {
 		}
 	}
 	s = proto.CloneOf(s)
-	m.index, m.jobs = s.Index, s.Jobs
+	m.index, m.jobs, m.clusterID, m.yieldedTo = s.Index, s.Jobs, s.ClusterId, s.YieldedTo
 	return nil
 }
 

@@ -59,6 +59,9 @@ func jobID(d *script.Directive) string {
 	return strings.Repeat("0", idLength-len(id)) + id
 }
 
+// clusterID is one digit, 32 times.
+func clusterID(d *script.Directive) string { return strings.Repeat(d.Arg("cluster", "a"), idLength) }
+
 func command(d *script.Directive) (*messages.MetadataCommand, error) {
 	job, epoch := jobID(d), uint64(d.Int("epoch", 1))
 	switch d.Verb {
@@ -81,6 +84,10 @@ func command(d *script.Directive) (*messages.MetadataCommand, error) {
 	case "status":
 		return &messages.MetadataCommand{Command: &messages.MetadataCommand_SetJobStatus{SetJobStatus: &messages.SetJobStatus{
 			Job: job, Epoch: epoch, Status: messages.JobStatus(messages.JobStatus_value[d.Arg("to", "")]), Failure: d.Arg("failure", ""), AtMs: d.Int("at", 1)}}}, nil
+	case "found":
+		return &messages.MetadataCommand{Command: &messages.MetadataCommand_FoundCluster{FoundCluster: &messages.FoundCluster{ClusterId: clusterID(d)}}}, nil
+	case "yield":
+		return &messages.MetadataCommand{Command: &messages.MetadataCommand_YieldCluster{YieldCluster: &messages.YieldCluster{ToCluster: clusterID(d)}}}, nil
 	case "empty":
 		return &messages.MetadataCommand{}, nil
 	}
