@@ -2,17 +2,12 @@ package metadata
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
 	"cutwater/protocol/metadata"
@@ -89,12 +84,7 @@ func OpenLocal(path string, o LocalOptions) (*Local, error) {
 
 func (l *Local) open() error {
 	lockTimeout := time.Duration(l.options.LockTimeoutMs) * time.Millisecond
-	if _, err := os.Stat(l.path); errors.Is(err, os.ErrNotExist) {
-		if err := create(l.path, lockTimeout); err != nil {
-			return fmt.Errorf("metadata: %s cannot be made: %w; free disk space or repair the disk", l.path, err)
-		}
-	}
-	db, err := openBolt(l.path, lockTimeout)
+	db, err := layout.Open(l.path, lockTimeout)
 	if err != nil {
 		return err
 	}
@@ -103,40 +93,6 @@ func (l *Local) open() error {
 	}
 	l.db = db
 	return nil
-}
-
-// create makes a store without a command. It gets its name when it is whole and
-// durable, since a part of one is indistinguishable from a damaged one.
-func create(path string, lockTimeout time.Duration) (err error) {
-	unborn := path + ".new"
-	if err := os.Remove(unborn); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(unborn) // the next opening would
-		}
-	}()
-	db, err := openBolt(unborn, lockTimeout)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(db.Update(layOut), db.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(unborn, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the name of a new file durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Propose implements Store.
@@ -302,28 +258,4 @@ func (l *Local) failed(batch []*proposal, first uint64, cause error) {
 	for _, p := range batch {
 		p.result = &messages.MetadataResult{Outcome: messages.MetadataOutcome_UNKNOWN, Failure: l.broken.Error()}
 	}
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func encode(m proto.Message) ([]byte, error) {
-	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-}
-
-// seal puts a CRC-32C of the key and the body in front of the body.
-func seal(key, body []byte) []byte {
-	value := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(body)), checksum(key, body))
-	return append(value, body...)
-}
-
-// unseal checks and decodes what seal made.
-func unseal(key, value []byte, m proto.Message) error {
-	if len(value) < 4 || binary.LittleEndian.Uint32(value) != checksum(key, value[4:]) {
-		return errors.New("its checksum is wrong")
-	}
-	return proto.Unmarshal(value[4:], m)
-}
-
-func checksum(key, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }

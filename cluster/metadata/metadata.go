@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 
+	"cutwater/cluster/metadata/internal/boltfile"
 	"cutwater/messages"
 )
 
@@ -37,9 +38,9 @@ var (
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("metadata: the store is closed")
 	// ErrLocked: another process has the store open.
-	ErrLocked = errors.New("metadata: in use by another process")
+	ErrLocked = boltfile.ErrLocked
 	// ErrCorrupt: the file is not what was written.
-	ErrCorrupt = errors.New("metadata: corrupt")
+	ErrCorrupt = boltfile.ErrCorrupt
 	// ErrNewerFormat: written by a newer version of the program.
-	ErrNewerFormat = errors.New("metadata: newer format version")
+	ErrNewerFormat = boltfile.ErrNewerFormat
 )

@@ -60,7 +60,7 @@ examples/... < examples/...;
 # Other modules, and where they may be used.
 google.golang.org/protobuf/... < ...;
 github.com/cespare/xxhash/v2 < protocol/keygroup, state/..., storage/..., connector/..., testkit/...;
-go.etcd.io/bbolt/... < state/bolt, cluster/metadata;
+go.etcd.io/bbolt/... < state/bolt, cluster/metadata/...;
 github.com/hashicorp/... < cluster/...;
 golang.org/x/sys/... < storage/vfs, cluster/..., cmd/...;
 github.com/goccy/go-yaml/... < topology/...;
