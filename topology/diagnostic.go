@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Severity says whether a topology can run.
@@ -46,6 +47,8 @@ type Diagnostic struct {
 //	flights.yaml:3:18: error CW002: there is no key "intervall" here; did you mean "interval"?
 //	  3 | checkpointing: {intervall: 1s}
 //	    |                 ^
+//
+// Of a long line it shows what is around the place.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: %s %s: %s", d.File, d.Line, d.Column, d.Severity, d.Rule, d.Message)
@@ -53,8 +56,34 @@ func (d Diagnostic) String() string {
 		return b.String()
 	}
 	number := fmt.Sprint(d.Line)
-	fmt.Fprintf(&b, "\n  %s | %s\n  %s | %s^", number, d.Source, strings.Repeat(" ", len(number)), indent(d.Source, d.Column-1))
+	source, column := excerpt(d.Source, d.Column-1)
+	fmt.Fprintf(&b, "\n  %s | %s\n  %s | %s^", number, source, strings.Repeat(" ", len(number)), indent(source, column))
 	return b.String()
+}
+
+// maxLine is how many characters of a line are shown.
+const maxLine = 200
+
+// excerpt is the line as a terminal can show it, and where in it the character at
+// column is: without control characters, and not longer than maxLine and the marks
+// of what was left out.
+func excerpt(line string, column int) (string, int) {
+	const cut = "..."
+	text := []rune(line)
+	for i, r := range text {
+		if unicode.IsControl(r) && r != '\t' {
+			text[i] = unicode.ReplacementChar
+		}
+	}
+	from := max(0, min(column-maxLine/2, len(text)-maxLine))
+	shown := string(text[from:min(len(text), from+maxLine)])
+	if from+maxLine < len(text) {
+		shown += cut
+	}
+	if from > 0 {
+		shown, column = cut+shown, column+len(cut)
+	}
+	return shown, column - from
 }
 
 // indent is as wide as the first n characters of a line, tabs kept.
@@ -96,12 +125,28 @@ func newReporter(file string, src []byte) *reporter {
 	return &reporter{file: file, lines: strings.Split(text, "\n")}
 }
 
+// add reports what is wrong at a place. Texts of the file that are long are cut.
 func (r *reporter) add(rule string, at Position, format string, args ...any) {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if text, isText := arg.(string); isText {
+			args[i] = cutText(text)
+		}
+	}
 	d := Diagnostic{Rule: rule, Severity: severityOf(rule), File: r.file, Position: at, Message: fmt.Sprintf(format, args...)}
 	if at.Line >= 1 && at.Line <= len(r.lines) {
 		d.Source = r.lines[at.Line-1]
 	}
 	r.found = append(r.found, d)
+}
+
+// cutText is the beginning of a long text, as a message quotes it.
+func cutText(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // sorted returns the findings of a severity by place.

@@ -158,6 +158,43 @@ func TestWindowsText(t *testing.T) {
 	}
 }
 
+// A message is short and points at its place, however long the lines and the values
+// of the file are, and shows no characters that a terminal would obey.
+func TestLongLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, value, after, shown string
+	}{
+		"short":          {"{uid: out, ", "x: 1", "}", "  - {uid: out, x: 1}"},
+		"before":         {"{uid: " + strings.Repeat("ü", 1000) + ", ", "x: 1", "}", "üüü, x: 1}"},
+		"after":          {"{uid: out, ", "x: 1", "} # " + strings.Repeat("ü", 1000), "  - {uid: out, x: 1} # üüü"},
+		"both":           {"{uid: " + strings.Repeat("ü", 1000) + ", ", "x: 1", ", sink: " + strings.Repeat("ä", 1000) + "}", "üüü, x: 1, sink: ääää"},
+		"value":          {"{uid: ", strings.Repeat("ü", 10_000), "}", "{uid: üüüüü"},
+		"control":        {"{uid: out, ", "x: 1", "} # \x1b[31m\x00", "x: 1} # \uFFFD[31m\uFFFD"},
+		"line of spaces": {strings.Repeat(" ", 1000) + "{uid: out, ", "x: 1", "}", "   {uid: out, x: 1}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := "name: long\noperators:\n  - " + c.before + c.value + c.after + "\n"
+			_, found := topology.Lint("t.yaml", []byte(src), connectors(), environment)
+			pointed := false
+			for _, d := range found {
+				text := d.String()
+				if len(text) > 2000 || strings.ContainsAny(text, "\x00\x1b") {
+					t.Errorf("%d bytes: %.300q", len(text), text)
+				}
+				lines := strings.Split(text, "\n")
+				if len(lines) < 3 || !strings.Contains(lines[1], c.shown) {
+					continue
+				}
+				source, caret := []rune(lines[1]), len([]rune(lines[2]))-1
+				pointed = pointed || strings.HasPrefix(string(source[caret:]), string([]rune(c.value)[:3]))
+			}
+			if !pointed {
+				t.Errorf("nothing points at %.20q in %q: %.3000v", c.value, c.shown, found)
+			}
+		})
+	}
+}
+
 // No file makes Lint panic, and one without a finding has a topology.
 func FuzzLint(f *testing.F) {
 	f.Add("")
