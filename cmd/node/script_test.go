@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -120,18 +121,23 @@ func raw(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // suspend COMMAND ARGS... runs a command until it has completed two checkpoints and
-// then suspends it with SIGTERM, which must end well.
+// committed a file, and then suspends it with SIGTERM, which must end well. RATE is
+// so low for it that no machine is too slow to be ahead of the end of the input.
 func suspend(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.Command(args[0], args[1:]...)
-	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "FLIGHTS="+ts.Getenv("FLIGHTS"))
+	c.Dir, c.Env = ts.MkAbs("."), append(os.Environ(), "FLIGHTS="+ts.Getenv("FLIGHTS"), "RATE=2000")
 	stderr, err := c.StderrPipe()
 	ts.Check(err)
 	ts.Check(c.Start())
-	said, completed := "", 0
+	said, completed, asked := "", 0, false
 	for s := bufio.NewScanner(stderr); s.Scan(); {
 		said += s.Text() + "\n"
 		if strings.Contains(s.Text(), " completed after ") {
-			if completed++; completed == 2 {
+			completed++
+			visible, err := filepath.Glob(ts.MkAbs("out/part-*"))
+			ts.Check(err)
+			if completed >= 2 && len(visible) > 0 && !asked {
+				asked = true
 				ts.Check(c.Process.Signal(syscall.SIGTERM))
 			}
 		}
@@ -183,7 +189,10 @@ func find(ts *testscript.TestScript, neg bool, args []string) {
 	case !neg && len(found) == 0:
 		ts.Fatalf("nothing matches %s", args[1])
 	case !neg:
-		ts.Setenv(args[0], slices.Max(found))
+		newest := slices.MaxFunc(found, func(a, b string) int { // chk-10 is after chk-9
+			return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+		})
+		ts.Setenv(args[0], newest)
 	}
 }
 

@@ -19,7 +19,7 @@ func (c *Coordinator) abort(p *pendingCheckpoint, reason messages.FailureReason,
 	c.remove(p, aborted)
 	c.cancelTimer(timeoutKey(p.id))
 	c.stats.failed(p.stats, c.nowMs, reason, cause, p.missing == 0)
-	c.emit(Aborted{p.id, reason, cause})
+	c.emit(Aborted{p.id, reason, cause, p.stats.Status == StatusFailed})
 	c.answer(p.request, p.id, "", reason, cause)
 	for _, i := range p.plan.await {
 		t := p.plan.tasks[i]

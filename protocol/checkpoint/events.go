@@ -79,6 +79,9 @@ type Aborted struct {
 	Checkpoint uint64
 	Reason     messages.FailureReason
 	Cause      string
+	// Failed: it counts as failed in the statistics; others were given up because
+	// nobody needed them any more.
+	Failed bool
 }
 
 // String is the event as one line.

@@ -139,7 +139,7 @@ func (c *Coordinator) becomeFenced() {
 		c.cancelTimer(timeoutKey(p.id))
 		p.phase = aborted
 		c.stats.failed(p.stats, c.nowMs, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why, p.missing == 0)
-		c.emit(Aborted{p.id, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why})
+		c.emit(Aborted{p.id, messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why, p.stats.Status == StatusFailed})
 		c.answer(p.request, p.id, "", messages.FailureReason_CHECKPOINT_COORDINATOR_SHUTDOWN, why)
 	}
 	c.pending, c.finalizing = nil, nil

@@ -94,7 +94,11 @@ func (p *progress) event(e protocol.Event) {
 	case checkpoint.Completed:
 		p.completed(e)
 	case checkpoint.Aborted:
-		p.print(fmt.Sprintf("checkpoint %d failed: %s", e.Checkpoint, cause(e.Reason, e.Cause)))
+		outcome := "aborted"
+		if e.Failed {
+			outcome = "failed"
+		}
+		p.print(fmt.Sprintf("checkpoint %d %s: %s", e.Checkpoint, outcome, cause(e.Reason, e.Cause)))
 	case node.TaskEvent:
 		p.taskEvent(e)
 	case node.CoordinatorFallen:
@@ -146,7 +150,7 @@ func (p *progress) fallen(e node.CoordinatorFallen) {
 	p.print(line)
 }
 
-// cause is why a checkpoint failed: the reason's name, and what is behind it.
+// cause is why a checkpoint did not complete: the reason's name, and what is behind it.
 func cause(reason messages.FailureReason, detail string) string {
 	if detail == "" {
 		return reason.String()
