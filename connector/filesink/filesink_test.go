@@ -159,6 +159,8 @@ func TestNeighbours(t *testing.T) {
 	for _, name := range []string{"README.md", "part-00000.csv", "part-of-a-book-one-two.csv"} {
 		must(t, vfs.WriteFile(disk, path.Join(dir, name), []byte("x")))
 	}
+	must(t, disk.MkdirAll(dir+"/.cutwater/daily"))
+	must(t, vfs.WriteFile(disk, dir+"/.cutwater/daily/metadata.db", []byte("x"))) // run's data directory
 	must(t, s.Start(t.Context(), at(disk, job, "out", 1), nil))
 	neighbour := prepared(t, s, at(disk, job, "out-2", 1), 1, 4)
 	leftover := prepared(t, s, at(disk, job, "out", 1), 1, 4)

@@ -83,6 +83,11 @@ func jobOfVisible(name string) (job string, ok bool) {
 	return fields[len(fields)-4], true
 }
 
+// isJob reports whether a folder's name is the id of a job.
+func isJob(name string) bool {
+	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // pendingName is unique per writer and part. It ends with the fence, by which a
 // sweep knows old files.
 func pendingName(c stream.SinkContext, number int) string {

@@ -164,7 +164,8 @@ func (s *Sink) refuseForeign(c stream.SinkContext) error {
 		return fmt.Errorf("file sink %q: list the pending files: %w", c.Uid, err)
 	}
 	for _, name := range pending {
-		if job := path.Base(path.Dir(name)); job != c.Job {
+		// A data directory of the command may stand there, too.
+		if job := path.Base(path.Dir(name)); isJob(job) && job != c.Job {
 			return refuse(path.Base(name), job)
 		}
 	}
