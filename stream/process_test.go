@@ -258,6 +258,7 @@ func TestBuildReportsEverything(t *testing.T) {
 	stream.Map(in, "no-codec", func(v ev) []string { return nil }, stream.Parallelism(9))
 	keyed := stream.KeyBy(in, keyOf)
 	stream.Window(keyed, "empty-window", stream.Tumbling(0), newSumming)
+	stream.Window(keyed, "fine-window", stream.Sliding(24*time.Hour, time.Second), newSumming)
 	stream.Process(keyed, "wrong-timer", func() wrongTimer { return wrongTimer{} })
 	stream.Process(keyed, "watermark", func() keyedWatermark { return keyedWatermark{} })
 	stream.Process(keyed, "bad-state", func() badState { return badState{} })
@@ -280,6 +281,7 @@ func TestBuildReportsEverything(t *testing.T) {
 		`operator "no-codec": the records that it emits have no codec`,
 		`operator "no-codec": parallelism 9 is above the maximum parallelism 8`,
 		`operator "empty-window": a window needs a size`,
+		`operator "fine-window": a window would be put together of 86400 parts of 1000 ms`,
 		`operator "wrong-timer": stream_test.wrongTimer has a method OnTimer, but not what TimerProcessor`,
 		`has a method CheckpointComplete, but not what CheckpointListener asks for`,
 		`operator "bad-state": its state "counts": codec:`,

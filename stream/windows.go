@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -54,7 +55,8 @@ func (w Windows) problem() string {
 	case w.slideMs <= 0:
 		return "a sliding window needs a slide of at least 1 ms"
 	case w.sizeMs/w.paneMs() > maxPanes:
-		return "size and slide have so small a common divisor that a window has more than 65536 panes; choose a slide that divides the size"
+		return fmt.Sprintf("a window would be put together of %d parts of %d ms, the common divisor of its size and slide, and at most %d are possible; choose a longer slide that divides the size",
+			w.sizeMs/w.paneMs(), w.paneMs(), maxPanes)
 	}
 	return ""
 }
