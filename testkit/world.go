@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/actors/system"
+	"cutwater/messages"
 	"cutwater/messages/describe"
 	"cutwater/protocol"
 	"cutwater/storage/vfs"
@@ -204,10 +205,21 @@ func (w *World) observe(to protocol.Address, m any) {
 	if !ok {
 		return
 	}
-	w.note("%s <- %s", to, describe.Text(p))
+	w.note("%s <- %s", to, describe.Text(withoutStack(p)))
 	for _, f := range w.watch {
 		f(to, p)
 	}
+}
+
+// withoutStack takes the stack out of a failure: it has addresses of this process,
+// which no seed repeats.
+func withoutStack(m proto.Message) proto.Message {
+	if t, ok := m.(*messages.TaskStateChanged); ok && t.GetFailure().GetStack() != "" {
+		t = proto.CloneOf(t)
+		t.Failure.Stack = ""
+		return t
+	}
+	return m
 }
 
 // note adds a line to the trace and to the hash.

@@ -135,6 +135,9 @@ func (b *builder) source(op *Operator) error {
 				}
 				return int64(r.Cells[field])
 			}, ms(e.MaxOutOfOrdernessMs)))
+			if e.IdlenessMs > 0 {
+				opts = append(opts, stream.Idleness(ms(e.IdlenessMs)))
+			}
 		}
 		b.outputs[op] = stream.From(b.stream, op.Uid, src, opts...)
 		return nil

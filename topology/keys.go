@@ -169,6 +169,7 @@ var eventTimeSection = &Section{
 	Keys: []Key{
 		{Name: "field", Kind: String, Required: true, Doc: "The timestamp field that holds a record's event time."},
 		{Name: "max-out-of-orderness", Kind: Duration, Default: "0s", Min: 0, Max: maxMs, Doc: "How far the watermark stays behind the newest event time; records that are later than this are late."},
+		{Name: "idleness", Kind: Duration, Min: 1, Max: maxMs, Doc: "A part of the input that brings no record for so long holds the watermark of the others no more, until its next record; that may be late then. Unset means it holds for ever."},
 	},
 }
 

@@ -141,7 +141,7 @@ func (r *resolver) source(op *Operator) {
 			field.text, expression.KindName(schema.Fields[i].Kind))
 		return
 	}
-	op.EventTime = &EventTime{Field: i, MaxOutOfOrdernessMs: e.value("max-out-of-orderness").int}
+	op.EventTime = &EventTime{Field: i, MaxOutOfOrdernessMs: e.value("max-out-of-orderness").int, IdlenessMs: e.value("idleness").int}
 }
 
 func (r *resolver) filter(op *Operator, in *row.Schema) {

@@ -129,6 +129,9 @@ type EventTime struct {
 	// Field is the index of the timestamp.
 	Field               int
 	MaxOutOfOrdernessMs int64
+	// IdlenessMs is after how long without a record a split does not hold event
+	// time; 0 is never.
+	IdlenessMs int64
 }
 
 // Window divides event time; a tumbling one has SlideMs == SizeMs.
