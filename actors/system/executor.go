@@ -13,7 +13,10 @@ type Pool struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	slots  chan struct{}
-	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup // grows under mu and before closed only
 }
 
 // NewPool makes a pool.
@@ -23,9 +26,25 @@ func NewPool(limit int) *Pool {
 }
 
 // Run implements Executor. After Close the work is not run: done gets the
-// context's error.
+// context's error, at once.
+//
+// Actors may still ask for work while Close waits, so the counter must not grow
+// from zero then:
+//
+//  1. the last work ends, the counter is 0
+//  2. Close is about to return from Wait
+//  3. an actor calls Run, the counter is 1, its work outlives Close
+//
+// (TestPoolRunDuringClose)
 func (p *Pool) Run(name string, work func(context.Context) error, done func(error)) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		done(p.ctx.Err())
+		return
+	}
 	p.wg.Add(1)
+	p.mu.Unlock()
 	go func() {
 		defer p.wg.Done()
 		select {
@@ -53,5 +72,8 @@ func Guarded(ctx context.Context, name string, work func(context.Context) error)
 // Close cancels the work that runs and waits for it to end.
 func (p *Pool) Close() {
 	p.cancel()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	p.wg.Wait()
 }

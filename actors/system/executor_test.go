@@ -93,3 +93,38 @@ func TestWallClock(t *testing.T) {
 		t.Errorf("monotonic time went from %d to %d, wall time is %d", mono, c.MonotonicMs(), now)
 	}
 }
+
+// Work that actors ask for while the pool closes is either waited for or not run;
+// it is always answered.
+func TestPoolRunDuringClose(t *testing.T) {
+	for range 200 {
+		p := NewPool(2)
+		var closed, late atomic.Bool
+		var asked, answered sync.WaitGroup
+		for range 4 {
+			asked.Add(1)
+			answered.Add(10)
+			go func() {
+				defer asked.Done()
+				for range 10 {
+					p.Run("work", func(context.Context) error {
+						late.Store(late.Load() || closed.Load())
+						return nil
+					}, func(error) { answered.Done() })
+				}
+			}()
+		}
+		p.Close()
+		closed.Store(true)
+		asked.Wait()
+		answered.Wait()
+		if late.Load() {
+			t.Fatal("work ran after Close had returned")
+		}
+		p.Run("more", func(context.Context) error { panic("it ran") }, func(err error) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}

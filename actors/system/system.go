@@ -113,6 +113,7 @@ type Self struct {
 	Address protocol.Address
 	Mailbox *Mailbox
 	pid     *actor.PID
+	gone    bool // under System.mu: it has stopped
 }
 
 // Stop ends the actor after the message that it is handling; what is queued is
@@ -142,7 +143,7 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 			self.pid = c.Self()
 			h.Started(self)
 		case *actor.Stopped:
-			s.forget(self.pid)
+			s.forget(self)
 			h.Stopped()
 		case proto.Message:
 			if _, lifecycle := c.Message().(actor.SystemMessage); !lifecycle {
@@ -155,15 +156,29 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 	if err != nil {
 		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
 	}
-	s.mu.Lock()
-	s.spawned[pid] = self
-	s.mu.Unlock()
+	s.remember(pid, self)
 	return self, nil
 }
 
-func (s *System) forget(pid *actor.PID) {
+// remember lists a running actor. Since the actor runs before it is listed, it may
+// have stopped by now, and would stay on the list for ever; and StopAll may have
+// gone through the list without it.
+func (s *System) remember(pid *actor.PID, self *Self) {
 	s.mu.Lock()
-	delete(s.spawned, pid)
+	if !self.gone {
+		s.spawned[pid] = self
+	}
+	stopped := s.stopped
+	s.mu.Unlock()
+	if stopped {
+		s.actors.Root.Stop(pid)
+	}
+}
+
+func (s *System) forget(self *Self) {
+	s.mu.Lock()
+	self.gone = true
+	delete(s.spawned, self.pid)
 	s.mu.Unlock()
 }
 

@@ -174,3 +174,49 @@ func TestLongestQueue(t *testing.T) {
 	s.StopAll()
 	d.run()
 }
+
+// inline is a dispatcher that gives a turn at once, so that an actor can run, and
+// end, before Spawn returns.
+type inline struct{}
+
+func (inline) Schedule(f func()) { f() }
+func (inline) Throughput() int   { return 100 }
+
+// brief stops as soon as it has started.
+type brief struct{ probe }
+
+func (b *brief) Started(self *Self) {
+	b.self = self
+	self.Stop()
+}
+
+// An actor that ends before Spawn returns leaves nothing behind, and its name is
+// free again.
+func TestEndsBeforeSpawnReturns(t *testing.T) {
+	s := New(Options{Node: "n1", Clock: NewWallClock(), Dispatcher: inline{}})
+	for range 3 {
+		b := &brief{}
+		if _, err := s.Spawn("a", b, NewMailbox(0, nil)); err != nil || !b.stopped {
+			t.Fatalf("stopped %v, %v", b.stopped, err)
+		}
+	}
+	if len(s.spawned) != 0 {
+		t.Errorf("%d actors are listed that have ended", len(s.spawned))
+	}
+}
+
+// An actor whose start crosses StopAll is stopped, too.
+func TestSpawnCrossesStopAll(t *testing.T) {
+	s := New(Options{Node: "n1", Clock: NewWallClock(), Dispatcher: inline{}})
+	p := &crossing{stop: s.StopAll}
+	if _, err := s.Spawn("a", p, NewMailbox(0, nil)); err != nil || !p.stopped {
+		t.Errorf("stopped %v, %v", p.stopped, err)
+	}
+}
+
+type crossing struct {
+	probe
+	stop func()
+}
+
+func (c *crossing) Started(*Self) { c.stop() }
