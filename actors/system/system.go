@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -75,6 +76,7 @@ func NewActors() *actor.ActorSystem {
 	return actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
 		actor.WithDeadLetterThrottleCount(0),
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine waits that long after a dead letter
 		actor.WithDeadLetterRequestLogging(false))
 }
 
