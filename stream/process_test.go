@@ -296,7 +296,7 @@ func TestBuildReportsEverything(t *testing.T) {
 			t.Errorf("missing %q in\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "\n") + 1; n != 18 {
+	if n := strings.Count(got, "\n") + 1; n != 19 {
 		t.Errorf("%d errors:\n%s", n, got)
 	}
 }
