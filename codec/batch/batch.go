@@ -7,7 +7,6 @@ package batch
 
 import (
 	"encoding/binary"
-	"unsafe"
 
 	"cutwater/messages"
 )
@@ -132,6 +131,3 @@ func (v *View) Record(i int) (timestampMs int64, hash uint64, fixed []byte) {
 func (v *View) Hash(i int) uint64 {
 	return binary.LittleEndian.Uint64(v.fixed[i*v.width+timestampWidth:])
 }
-
-// Bytes views a string's bytes without copying; they must not be written.
-func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
