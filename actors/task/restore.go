@@ -228,10 +228,8 @@ func (t *Task) context(i int, op operator.Operator) *operator.Context {
 		Fail:         t.fail,
 		WakeAt:       func(unixMs int64) { t.wakeAt(unixMs) },
 		RequestSplit: func() { t.requestSplit(uid) },
-		Progress: func(records, bytes, remaining uint64) {
-			t.toCoordinator(&messages.SourceProgress{Fence: t.fence, Task: t.deploy.Task, Uid: uid, Records: records, Bytes: bytes, RemainingBytes: remaining})
-		},
-		Event: func(kind, detail string) { t.event(uid, kind, detail) },
+		Progress:     func(records, bytes, remaining uint64) { t.read(uid, records, bytes, remaining) },
+		Event:        func(kind, detail string) { t.event(uid, kind, detail) },
 	}
 	if t.deploy.Restore != nil {
 		if c.Restored = t.restored(uid); c.Restored == nil {

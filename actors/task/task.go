@@ -81,6 +81,7 @@ type Task struct {
 	step      step
 	watermark eventTime
 	source    sourceState
+	progress  progress
 	endings   int // input channels that sent EndOfData
 	partition int // input channels that sent EndOfPartition
 	consumed  bool

@@ -34,6 +34,8 @@ type reader struct {
 	ended  bool
 	closed int
 	poll   func() // called by Poll, if set
+	markMs int64  // its watermark
+	idle   bool
 }
 
 func (r *reader) Close() error {
@@ -57,9 +59,9 @@ func (r *reader) Poll() (operator.SourceStatus, error) {
 	return operator.SourceWaiting, nil
 }
 
-func (r *reader) CurrentWatermark() (int64, bool) { return 0, false }
+func (r *reader) CurrentWatermark() (int64, bool) { return r.markMs, r.markMs > 0 }
 
-func (r *reader) Idle() bool { return false }
+func (r *reader) Idle() bool { return r.idle }
 
 func (r *reader) AddSplit(a *messages.SplitAssignment) error {
 	r.splits = append(r.splits, a.Split.GetId())

@@ -13,6 +13,8 @@ const (
 	wakeTimer   = "wake"
 	callTimer   = "call"
 	askTimer    = "ask"
+
+	progressTimer = "progress"
 )
 
 // timers are the task's timers at the timer actor of its node.
@@ -59,7 +61,7 @@ func (t *timers) fired(m *messages.TimerFired) error {
 
 // cancelAll disarms everything.
 func (t *timers) cancelAll() {
-	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer, askTimer} {
+	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer, askTimer, progressTimer} {
 		if _, ok := t.armed[key]; ok {
 			delete(t.armed, key)
 			t.self.Send(t.actor, &messages.CancelTimer{Owner: string(t.self.Address), Key: key})

@@ -179,7 +179,7 @@ type Context struct {
 	// RequestSplit asks for the next split; the answer comes by AddSplit.
 	RequestSplit func()
 	// Progress reports, for people, what a source has read in all and what is left
-	// of the splits that it has.
+	// of the splits that it has. It may be called at every turn.
 	Progress func(records, bytes, remainingBytes uint64)
 	// Event reports something for people and metrics, such as a skipped row.
 	Event func(kind string, detail string)
