@@ -303,3 +303,18 @@ func (c *chunk) refer(ref, b []byte) {
 	le.PutUint32(ref[4:], uint32(len(b)))
 	c.arena = append(c.arena, b...)
 }
+
+// compare orders entries of one placement, which are in one chunk.
+func (l *layout) compare(a, b []byte, arena []byte) int {
+	if c := bytes.Compare(l.keyOf(a, arena), l.keyOf(b, arena)); c != 0 {
+		return c
+	}
+	x, y := l.namespaceOf(a), l.namespaceOf(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"fmt"
 
 	"cutwater/protocol/keygroup"
@@ -41,10 +40,6 @@ type Table struct {
 	spare        [9][]*chunk
 	copied, kept int // chunks, since the last seal and before it
 }
-
-// minSpare is how many spare chunks of one size a table may always keep, maxSpare
-// how many if its memory is bounded.
-const minSpare, maxSpare = 64, 1024
 
 func newTable(home *Tables, d Descriptor) *Table {
 	t := &Table{layout: newLayout(d), home: home, gen: home.gen, floor: home.floor}
@@ -259,6 +254,13 @@ func (t *Table) at(p uint64) *chunk {
 	return t.root.find(p)
 }
 
+// grown tells the cache that the chunk may have another size than before.
+func (t *Table) grown(c *chunk) {
+	if t.home.cache != nil {
+		t.home.cache.count(c)
+	}
+}
+
 // entry returns the owned slot of an entry with a variable-width value, made
 // if it was not there, with room in the arena for so many bytes.
 func (t *Table) entry(hash uint64, key []byte, namespace int64, room int) (*chunk, []byte) {
@@ -331,239 +333,4 @@ func (t *Table) insert(p, hash uint64, key []byte, namespace int64, tombstone in
 	le.PutUint32(s, t.gen)
 	t.grown(c)
 	return c, at
-}
-
-// own makes the chunk of placement p one that may be changed in place: by a copy
-// if a seal may hold it.
-func (t *Table) own(p uint64, c *chunk) *chunk {
-	n, i := t.leaf(p)
-	t.changed = t.gen
-	if !t.home.sealed() {
-		t.home.freePage(c.page)
-		c.owner, c.changed, c.page, c.frozen = t.gen, t.gen, 0, 0
-		n.put(i, c)
-		return c
-	}
-	t.copied++
-	d := t.reuse(sizeClass(len(c.slots) / t.stride))
-	slots := append(d.slots[:0], c.slots...)
-	*d = *c
-	d.slots, d.owner, d.changed, d.page, d.frozen = slots, t.gen, t.gen, 0, len(c.arena)
-	n.put(i, d)
-	t.drop(c)
-	return d
-}
-
-// rebuild makes room in the chunk of placement p: without the tombstones and
-// arena bytes that nobody needs, larger if need be, or as two if it would be too
-// large or apart is true.
-func (t *Table) rebuild(p uint64, apart bool) {
-	old := t.root.find(p)
-	t.changed = t.gen
-	keep, common := t.needed(old, p, t.floor)
-	want, half := slotsFor(keep+1), old.depth
-	if want > t.slots || apart {
-		half = t.descend(p, old, common)
-	}
-	if half == 64 || want <= t.slots && !apart {
-		c := t.newChunk(want, half)
-		t.moveAll(old, c, c)
-		t.replace(p, c)
-	} else {
-		ones := 0
-		for at := 0; at < len(old.slots); at += t.stride {
-			s := old.slots[at : at+t.stride]
-			if kept(le.Uint32(s), t.floor) && t.placeOf(s)>>(63-half)&1 == 1 {
-				ones++
-			}
-		}
-		low := t.newChunk(min(slotsFor(keep-ones+1), t.grownSlots(old)), half+1)
-		high := t.newChunk(min(slotsFor(ones+1), t.grownSlots(old)), half+1)
-		t.moveAll(old, low, high)
-		t.split(p, low, high)
-	}
-	t.drop(old)
-}
-
-// descend gives the part of a chunk's range that none of its entries is in to
-// empty chunks, until the halves of what remains both have some, and returns the
-// depth of that. Entries that come in order, as from a segment, crowd in the first
-// part of a large range: without this their chunk would be split again and again.
-// The chunks that it leaves for the range of placement p are the caller's to
-// replace.
-func (t *Table) descend(p uint64, old *chunk, common uint8) (depth uint8) {
-	for depth = old.depth; depth < common; depth++ {
-		crowded, empty := &chunk{slots: old.slots, depth: depth + 1}, t.newChunk(minSlots, depth+1)
-		if p>>(63-depth)&1 == 0 {
-			t.split(p, crowded, empty)
-		} else {
-			t.split(p, empty, crowded)
-		}
-	}
-	return depth
-}
-
-// foresee makes room for an entry of a segment, which come in order: where its
-// chunk is empty and large in range, it gets one of the depth of its predecessor's.
-// Without that it and those that follow would crowd in the chunk's first slots.
-func (t *Table) foresee(p uint64) {
-	c := t.root.find(p)
-	if depth := t.loaded; c.used == 0 && c.depth < depth {
-		t.descend(p, c, depth)
-		t.replace(p, t.newChunk(minSlots, depth))
-		t.drop(c)
-		return
-	}
-	t.loaded = c.depth
-}
-
-// grownSlots bounds the halves of a split: all entries may land in one of them,
-// which is then as full as before and is split again.
-func (t *Table) grownSlots(old *chunk) int { return max(t.slots, int(old.mask())+1) }
-
-func (t *Table) moveAll(from, low, high *chunk) {
-	for at := 0; at < len(from.slots); at += t.stride {
-		s := from.slots[at : at+t.stride]
-		if !kept(le.Uint32(s), t.floor) {
-			continue
-		}
-		p := t.placeOf(s)
-		to := low
-		if low != high && p>>(64-low.depth)&1 == 1 {
-			to = high
-		}
-		t.move(to, p, s, from.arena)
-	}
-	t.grown(low)
-	if high != low {
-		t.grown(high)
-	}
-}
-
-// bury turns the tombstone at an offset into an empty slot if nobody needs it
-// and no other entry was placed past it.
-func (t *Table) bury(c *chunk, at int) {
-	size := len(c.slots)
-	next := func(at, step int) int { return (at + step + size) % size }
-	if le.Uint32(c.slots[next(at, t.stride):]) != 0 {
-		return
-	}
-	for droppable(le.Uint32(c.slots[at:]), t.floor) {
-		if t.KeyWidth == 0 {
-			c.garbage += int(le.Uint32(c.slots[at+t.keyAt+4:]))
-		}
-		clear(c.slots[at : at+t.stride])
-		c.used--
-		at = next(at, -t.stride)
-	}
-}
-
-func (t *Table) newChunk(slots int, depth uint8) *chunk {
-	c := t.reuse(sizeClass(slots))
-	b := c.slots
-	*c = chunk{owner: t.gen, changed: t.gen, homes: t.homes(slots, depth), depth: depth, recent: true}
-	if c.slots = b; b == nil {
-		c.slots = make([]byte, slots*t.stride)
-	} else {
-		clear(b)
-	}
-	t.grown(c)
-	return c
-}
-
-// grown tells the cache that the chunk may have another size than before.
-func (t *Table) grown(c *chunk) {
-	if t.home.cache != nil {
-		t.home.cache.count(c)
-	}
-}
-
-// drop gives a chunk up that the table has replaced. Seals may still read it.
-func (t *Table) drop(c *chunk) {
-	if t.home.cache != nil {
-		t.home.cache.uncount(c)
-	}
-	t.discard(c, c.page)
-}
-
-// discard gives up a chunk and a page as soon as no seal may read them.
-func (t *Table) discard(c *chunk, page uint64) {
-	d := dropped{t, c, page, t.gen, sizeClass(len(c.slots) / t.stride)}
-	if t.home.sealed() {
-		t.home.dropped = append(t.home.dropped, d)
-	} else {
-		t.recycle(&d)
-	}
-}
-
-func (t *Table) recycle(d *dropped) {
-	t.home.freePage(d.page)
-	if d.class >= 0 && len(t.spare[d.class]) < t.spareLimit() {
-		if t.KeyWidth == 0 || t.ValueWidth == 0 {
-			d.chunk.arena = nil
-		}
-		t.spare[d.class] = append(t.spare[d.class], d.chunk)
-	}
-}
-
-func (t *Table) spareLimit() int {
-	n := max(minSpare, t.copied, t.kept)
-	if t.home.cache != nil {
-		n = min(n, maxSpare)
-	}
-	return n
-}
-
-// trim begins a checkpoint interval: spare chunks that the one before did not
-// need go.
-func (t *Table) trim() {
-	t.kept, t.copied = t.copied, 0
-	limit := t.spareLimit()
-	for i, list := range t.spare {
-		if len(list) > limit {
-			t.spare[i] = append([]*chunk(nil), list[:limit]...)
-		}
-	}
-}
-
-// reuse returns a chunk of a size class: a dropped one, of which only the slots
-// are of use, or an empty one.
-func (t *Table) reuse(class int) *chunk {
-	if class < 0 {
-		return new(chunk)
-	}
-	t.home.reap(reapAtOnce)
-	list := t.spare[class]
-	if len(list) == 0 {
-		return new(chunk)
-	}
-	c := list[len(list)-1]
-	list[len(list)-1] = nil
-	t.spare[class] = list[:len(list)-1]
-	return c
-}
-
-// sizeClass is log2 of the number of slots, or -1 if it is not worth keeping.
-func sizeClass(slots int) int {
-	for class := 5; class < 9; class++ {
-		if slots == 1<<class {
-			return class
-		}
-	}
-	return -1
-}
-
-// compare orders entries of one placement, which are in one chunk.
-func (l *layout) compare(a, b []byte, arena []byte) int {
-	if c := bytes.Compare(l.keyOf(a, arena), l.keyOf(b, arena)); c != 0 {
-		return c
-	}
-	x, y := l.namespaceOf(a), l.namespaceOf(b)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }

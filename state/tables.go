@@ -58,16 +58,6 @@ func (l *lineage) chain() []*messages.Segment {
 	return append(slices.Clip(l.before), l.segment)
 }
 
-type dropped struct {
-	table *Table
-	chunk *chunk
-	page  uint64
-	// gen is when it was dropped: only seals of earlier generations see it.
-	gen uint32
-	// class is the chunk's size class, so that recycling need not look at it.
-	class int
-}
-
 const (
 	// maxDeltas is how many deltas may lie on a base.
 	maxDeltas = 8
@@ -292,37 +282,6 @@ func (b *Tables) sealed() bool {
 	}
 	b.seals = slices.DeleteFunc(b.seals, func(v *view) bool { return v.released.Load() })
 	return len(b.seals) > 0
-}
-
-// reap recycles up to so many of the dropped chunks that no live seal can read
-// any more.
-func (b *Tables) reap(most int) {
-	if len(b.dropped) == 0 {
-		return
-	}
-	oldest := uint32(noDelta)
-	if b.sealed() {
-		oldest = b.seals[0].gen
-	}
-	n := 0
-	for ; n < len(b.dropped) && b.dropped[n].gen <= oldest && n < most; n++ {
-		d := &b.dropped[n]
-		d.table.recycle(d)
-		*d = dropped{}
-	}
-	b.dropped = b.dropped[n:]
-}
-
-// reapAtOnce spreads the recycling after a seal over the changes that follow.
-const reapAtOnce = 128
-
-// settle recycles what seals kept, once no seal is live. With a cache that is
-// done as chunks are evicted, because pages are deleted along.
-func (b *Tables) settle() {
-	if b.cache == nil && !b.sealed() {
-		b.reap(len(b.dropped))
-		b.dropped = nil
-	}
 }
 
 // freePage says that nobody will read a page again.
