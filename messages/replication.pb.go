@@ -297,8 +297,10 @@ type MetadataResponse struct {
 	Result *MetadataResult `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	// Of reads.
 	Jobs []*JobRecord `protobuf:"bytes,5,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// Of progress: the last index of the member's log.
+	// Of progress: the last index of the member's log, and the cluster for which it
+	// knows its own to have given itself up.
 	LastIndex     uint64 `protobuf:"varint,6,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	YieldedTo     string `protobuf:"bytes,7,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *MetadataResponse) GetLastIndex() uint64 {
 	return 0
 }
 
+func (x *MetadataResponse) GetYieldedTo() string {
+	if x != nil {
+		return x.YieldedTo
+	}
+	return ""
+}
+
 var File_replication_proto protoreflect.FileDescriptor
 
 const file_replication_proto_rawDesc = "" +
@@ -393,7 +402,7 @@ const file_replication_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\"(\n" +
 	"\rLeaveMetadata\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x10\n" +
-	"\x0eMemberProgress\"\xd8\x01\n" +
+	"\x0eMemberProgress\"\xf7\x01\n" +
 	"\x10MetadataResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\vunavailable\x18\x02 \x01(\bR\vunavailable\x12\x18\n" +
@@ -401,7 +410,9 @@ const file_replication_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\v2\x18.cutwater.MetadataResultR\x06result\x12'\n" +
 	"\x04jobs\x18\x05 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x06 \x01(\x04R\tlastIndexB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"last_index\x18\x06 \x01(\x04R\tlastIndex\x12\x1d\n" +
+	"\n" +
+	"yielded_to\x18\a \x01(\tR\tyieldedToB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_replication_proto_rawDescOnce sync.Once
