@@ -3,9 +3,12 @@ package filesink_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"os"
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cutwater/connector/connectortest"
@@ -168,6 +171,32 @@ func TestNeighbours(t *testing.T) {
 	must(t, s.Commit(t.Context(), at(disk, job, "out-2", 2), neighbour))
 	if err := s.Commit(t.Context(), at(disk, job, "out", 2), leftover); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("the commit of what was swept: %v", err)
+	}
+}
+
+// noLinks is a disk whose file system refuses links.
+type noLinks struct {
+	vfs.FS
+	err error
+}
+
+func (d noLinks) Link(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: d.err} }
+
+// Where files cannot be linked, the error of the commit says what the folder lacks.
+func TestNoLinks(t *testing.T) {
+	for err, advice := range map[error]string{
+		syscall.EXDEV:   "its folder .cutwater is on another file system",
+		syscall.EPERM:   "no hard links",
+		syscall.ENOTSUP: "no hard links",
+		syscall.EIO:     "look at the disk",
+	} {
+		c := at(noLinks{vfs.Mem(), err}, job, "out", 1)
+		s := build(t, filesink.CSV, false)
+		must(t, s.Start(t.Context(), c, nil))
+		got := s.Commit(t.Context(), c, prepared(t, s, c, 1, 1))
+		if got == nil || !errors.Is(got, err) || !strings.Contains(got.Error(), advice) {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"syscall"
 
 	"cutwater/connector/rowtext"
 	"cutwater/messages"
@@ -97,7 +98,7 @@ func (s *Sink) Commit(_ context.Context, c stream.SinkContext, committable *mess
 			return err
 		}
 	default:
-		return fmt.Errorf("file sink %q: commit %s: %w: look at the disk; the commit is tried again", committable.Uid, p.visiblePath(), err)
+		return fmt.Errorf("file sink %q: commit %s: %w: %s; the commit is tried again", committable.Uid, p.visiblePath(), err, linkAdvice(err))
 	}
 	if err := c.FS.SyncDir(p.Dir); err != nil {
 		return fmt.Errorf("file sink %q: sync the folder %s: %w: look at the disk; the commit is tried again", committable.Uid, p.Dir, err)
@@ -113,6 +114,17 @@ func (s *Sink) Abort(_ context.Context, c stream.SinkContext, committable *messa
 		return err
 	}
 	return p.removePending(c.FS)
+}
+
+// linkAdvice is what to do about a link that cannot be made.
+func linkAdvice(err error) string {
+	switch {
+	case errors.Is(err, syscall.EXDEV):
+		return "its folder " + hiddenDir + " is on another file system, so make it one of the same"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errors.ErrUnsupported):
+		return "allow the user of the node to write there; if that is so, the file system has no hard links, which commits need, so choose a folder on another one"
+	}
+	return "look at the disk"
 }
 
 // checkVisible decides whether the visible file is this part.
