@@ -180,7 +180,9 @@ type noLinks struct {
 	err error
 }
 
-func (d noLinks) Link(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: d.err} }
+func (d noLinks) Link(from, to string) error {
+	return &os.LinkError{Op: "link", Old: from, New: to, Err: d.err}
+}
 
 // Where files cannot be linked, the error of the commit says what the folder lacks.
 func TestNoLinks(t *testing.T) {
