@@ -44,8 +44,10 @@ type NodeMeta struct {
 	// The versions of the protocol between nodes that this one speaks.
 	ProtocolVersion       uint32 `protobuf:"varint,9,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	OldestProtocolVersion uint32 `protobuf:"varint,10,opt,name=oldest_protocol_version,json=oldestProtocolVersion,proto3" json:"oldest_protocol_version,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// The node is about to leave of its own will.
+	Leaving       bool `protobuf:"varint,11,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeMeta) Reset() {
@@ -146,6 +148,13 @@ func (x *NodeMeta) GetOldestProtocolVersion() uint32 {
 		return x.OldestProtocolVersion
 	}
 	return 0
+}
+
+func (x *NodeMeta) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // NodePorts are the TCP ports at the node's gossip address; 0 means none.
@@ -309,7 +318,7 @@ var File_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\rcluster.proto\x12\bcutwater\"\xd0\x02\n" +
+	"\rcluster.proto\x12\bcutwater\"\xea\x02\n" +
 	"\bNodeMeta\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x04R\x05start\x12!\n" +
@@ -322,7 +331,8 @@ const file_cluster_proto_rawDesc = "" +
 	"\x04zone\x18\b \x01(\tR\x04zone\x12)\n" +
 	"\x10protocol_version\x18\t \x01(\rR\x0fprotocolVersion\x126\n" +
 	"\x17oldest_protocol_version\x18\n" +
-	" \x01(\rR\x15oldestProtocolVersion\"i\n" +
+	" \x01(\rR\x15oldestProtocolVersion\x12\x18\n" +
+	"\aleaving\x18\v \x01(\bR\aleaving\"i\n" +
 	"\tNodePorts\x12\x1a\n" +
 	"\bmetadata\x18\x01 \x01(\rR\bmetadata\x12\x18\n" +
 	"\acontrol\x18\x02 \x01(\rR\acontrol\x12\x12\n" +
