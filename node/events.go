@@ -23,6 +23,9 @@ const (
 	// Late: a record came too late for its windows; it went to the side output, or
 	// nowhere.
 	Late = "late"
+	// Failed: an expression or function failed for a record, which was left out. The
+	// detail says where and why.
+	Failed = "failed"
 	// CommitRetry: a sink could not commit and tries again. The detail says why.
 	CommitRetry = "commit-retry"
 )

@@ -26,7 +26,7 @@ type Aggregator[K, T, A, R any] interface {
 func Aggregate[K, T, A, R any, G Aggregator[K, T, A, R]](s KeyedStream[K, T], uid string, newAggregator func() G, opts ...Option) Stream[R] {
 	n := declareKeyed(s, "aggregate", uid, opts)
 	t := s.stream.t
-	t.takes(n, "WithState")
+	t.takes(n, "WithState", "SkipFailed")
 	acc := stateCodec[A](t, n)
 	n.schema = stateSchema(s.key, acc)
 	result := output[R](t, n, nil)
@@ -131,17 +131,18 @@ type aggregateOperator[K, T, A, R any] struct {
 
 	// the record that update adds; update is made once, so that no record
 	// allocates a closure
-	record T
-	update func(acc *A, existed bool)
-	result R
-	err    error
+	record  T
+	update  func(acc *A, existed bool)
+	created bool // update made the accumulator
+	result  R
+	err     error
 }
 
 // Open declares the state.
 func (o *aggregateOperator[K, T, A, R]) Open(ctx *operator.Context) (err error) {
 	o.open(ctx)
 	o.update = func(acc *A, existed bool) {
-		if !existed {
+		if o.created = !existed; o.created {
 			o.f.Init(acc)
 		}
 		if o.err = o.f.Add(acc, o.record); o.err == nil {
@@ -154,12 +155,17 @@ func (o *aggregateOperator[K, T, A, R]) Open(ctx *operator.Context) (err error) 
 
 func (o *aggregateOperator[K, T, A, R]) add(v T, ts int64) {
 	o.chain.at = o.node
-	if _, o.err = o.currentKey(); o.err == nil {
-		o.record = v
-		o.acc.Modify(o.update)
-	}
-	if o.err != nil {
+	if _, o.err = o.currentKey(); o.err != nil {
 		o.chain.fail(o.node, o.err)
+		return
+	}
+	o.record = v
+	o.acc.Modify(o.update)
+	if o.err != nil {
+		if o.created {
+			o.acc.Clear()
+		}
+		o.failed(o.err)
 		return
 	}
 	o.out(o.result, ts)

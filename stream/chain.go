@@ -88,6 +88,15 @@ func (b *base) open(ctx *operator.Context) {
 	b.ctx, b.chain.yield, b.chain.at = ctx, ctx.Yield, b.node
 }
 
+// failed reports that user code returned an error for a record, or fails the task.
+func (b *base) failed(err error) {
+	if b.node.options.skipFailed {
+		b.ctx.Event("failed", err.Error())
+		return
+	}
+	b.chain.fail(b.node, err)
+}
+
 // Open keeps the context.
 func (b *base) Open(ctx *operator.Context) error {
 	b.open(ctx)

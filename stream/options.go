@@ -23,6 +23,7 @@ type options struct {
 	rate           float64
 	malformed      MalformedPolicy
 	latenessMs     int64
+	skipFailed     bool
 	// names of the options that only some operators take, in the order given
 	special []string
 }
@@ -49,6 +50,16 @@ func WithCodec[T any](c codec.Codec[T]) Option { return func(o *options) { o.cod
 // types that codec.Of does not know.
 func WithState[A any](c codec.Codec[A]) Option {
 	return func(o *options) { o.state, o.special = c, append(o.special, "WithState") }
+}
+
+// SkipFailed lets TryMap, Aggregate and Window leave out the records for which their
+// function returns an error, instead of failing. They are counted and reported as
+// events of the kind "failed"; one that is read again after a failure counts again.
+// An Aggregator whose Add fails must leave the accumulator as it was; a window whose
+// parts cannot be merged has no result, and counts as one record. A panic fails the
+// task all the same.
+func SkipFailed() Option {
+	return func(o *options) { o.skipFailed, o.special = true, append(o.special, "SkipFailed") }
 }
 
 // takes checks that only these special options were given.

@@ -15,7 +15,7 @@ import (
 func Window[K, T, A, R any, G Aggregator[K, T, A, R]](s KeyedStream[K, T], uid string, w Windows, newAggregator func() G, opts ...Option) Stream[R] {
 	n := declareKeyed(s, "window", uid, opts)
 	t := s.stream.t
-	t.takes(n, "WithState", "AllowedLateness")
+	t.takes(n, "WithState", "AllowedLateness", "SkipFailed")
 	if p := w.problem(); p != "" {
 		t.failf(n, "%s", p)
 	}
@@ -122,7 +122,10 @@ func (o *windowOperator[K, T, A, R]) add(v T, ts int64) {
 	o.record, o.cursor.Namespace = v, pane
 	o.panes.Modify(o.update)
 	if o.err != nil {
-		o.chain.fail(o.node, o.err)
+		if o.created {
+			o.panes.Clear()
+		}
+		o.failed(o.err)
 		return
 	}
 	// Windows that have fired and are still kept fire again; the first that has
@@ -193,7 +196,7 @@ func (o *windowOperator[K, T, A, R]) fire(start int64) {
 			found = true
 		}
 		if err := o.f.Merge(&o.merged, &acc); err != nil {
-			o.chain.fail(o.node, err)
+			o.failed(err) // the window has no result
 			return
 		}
 	}

@@ -62,6 +62,9 @@ func (b *builder) options(op *Operator, more ...stream.Option) []stream.Option {
 	if op.Parallelism > 0 {
 		opts = append(opts, stream.Parallelism(op.Parallelism))
 	}
+	if op.SkipFailed {
+		opts = append(opts, stream.SkipFailed())
+	}
 	return append(opts, more...)
 }
 

@@ -155,6 +155,7 @@ var operatorSection = &Section{
 		{Name: "event-time", Kind: Block, Section: eventTimeSection, Doc: "Where a source's event time comes from."},
 		{Name: "filter", Kind: Expression, Doc: "Keeps the records for which the condition is true."},
 		{Name: "map", Kind: Expressions, Doc: "Makes a new record of these fields, in this order."},
+		{Name: "on-error", Kind: Enum, Default: "fail", Values: []string{"fail", "skip"}, Doc: "What a filter, map or aggregate does with a record for which an expression fails, such as an int overflow: it fails the job, or leaves the record out and counts it. The count is for people: what is read again after a failure counts again."},
 		{Name: "key-by", Kind: Names, Doc: "The field or fields whose values group the records of an aggregate or process."},
 		{Name: "window", Kind: Block, Section: windowSection, Doc: "Divides the records of an aggregate by event time; without it, each record emits the aggregates so far."},
 		{Name: "aggregate", Kind: Expressions, Doc: "Aggregates of the records of a key, by name: count(), sum(x), min(x), max(x), avg(x), each with an optional condition."},

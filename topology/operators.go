@@ -28,6 +28,7 @@ func (r *resolver) operator(op *Operator) {
 	case in == nil:
 		return
 	}
+	op.SkipFailed = op.block.value("on-error").text == "skip"
 	switch op.Kind {
 	case Filter:
 		r.filter(op, in)

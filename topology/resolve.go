@@ -65,6 +65,7 @@ func (r *resolver) kindOf(op *Operator) OperatorKind {
 		kind := OperatorKind(found[0])
 		r.belongs(op, "event-time", kind, Source)
 		r.belongs(op, "window", kind, Aggregate)
+		r.belongs(op, "on-error", kind, Filter, Map, Aggregate)
 		r.belongs(op, "key-by", kind, Aggregate, Process)
 		r.belongs(op, "schema", kind, Process)
 		return kind
@@ -72,7 +73,7 @@ func (r *resolver) kindOf(op *Operator) OperatorKind {
 		r.add(ruleOperator, op.block.at(found[1]), "%s has the keys %s, and an operator does one thing; make several operators of it", name, list(found, "and"))
 		return ""
 	case len(op.block.value("input").names) > 1:
-		for _, key := range []string{"parallelism", "event-time", "window", "key-by", "schema"} {
+		for _, key := range []string{"parallelism", "event-time", "window", "key-by", "schema", "on-error"} {
 			r.belongs(op, key, Union)
 		}
 		return Union

@@ -10,9 +10,13 @@ import (
 	"cutwater/topology/expression"
 )
 
-// failure names the operator's place and the expression that failed a row.
-func failure(where, what string, err error) error {
-	return fmt.Errorf("%s: %s: %w", where, what, err)
+// failure names the operator's place and the expression that failed a row, and
+// what can be done, unless skip says that it was done.
+func failure(where, what string, skip bool, err error) error {
+	if skip {
+		return fmt.Errorf("%s: %s: %w", where, what, err)
+	}
+	return fmt.Errorf("%s: %s: %w; correct the expression or its input, or leave such records out with `on-error: skip`", where, what, err)
 }
 
 // filterOf makes the functions of a filter, one per subtask.
@@ -25,7 +29,7 @@ func filterOf(op *Operator, where string) func() func(row.Row) (row.Row, bool, e
 			frame.Begin(&in)
 			keep := op.Condition.True(&frame)
 			if err := frame.Err(); err != nil {
-				return row.Row{}, false, failure(where, "filter "+op.Condition.Source, err)
+				return row.Row{}, false, failure(where, "filter "+op.Condition.Source, op.SkipFailed, err)
 			}
 			return v, keep, nil
 		}
@@ -35,7 +39,7 @@ func filterOf(op *Operator, where string) func() func(row.Row) (row.Row, bool, e
 // mapOf makes the functions of a map, one per subtask.
 func mapOf(op *Operator, where string) func() func(row.Row) (row.Row, bool, error) {
 	return func() func(row.Row) (row.Row, bool, error) {
-		m := &mapper{fields: op.Fields, where: where, schema: op.Output, cells: make([]uint64, len(op.Fields))}
+		m := &mapper{fields: op.Fields, where: where, skip: op.SkipFailed, schema: op.Output, cells: make([]uint64, len(op.Fields))}
 		for _, x := range op.Fields {
 			m.computesText = m.computesText || expression.IsText(x.Kind) && x.Field < 0
 		}
@@ -49,6 +53,7 @@ type mapper struct {
 	fields       []*expression.Expr
 	schema       *row.Schema
 	where        string
+	skip         bool
 	computesText bool
 
 	frame expression.Frame
@@ -84,7 +89,7 @@ func (m *mapper) apply(v row.Row) (row.Row, bool, error) {
 			m.cells[i] = 0
 		}
 		if err := m.frame.Err(); err != nil {
-			return row.Row{}, false, failure(m.where, m.schema.Fields[i].Name+": "+x.Source, err)
+			return row.Row{}, false, failure(m.where, m.schema.Fields[i].Name+": "+x.Source, m.skip, err)
 		}
 	}
 	if m.computesText {
@@ -151,6 +156,9 @@ type aggregator struct {
 	in    row.Row
 	cells []uint64
 	texts arena
+
+	skip  bool                  // failed rows are left out
+	saved aggregate.Accumulator // what it was before the row, if skip
 }
 
 var _ stream.Aggregator[row.Row, row.Row, aggregate.Accumulator, row.Row] = (*aggregator)(nil)
@@ -158,27 +166,40 @@ var _ stream.Aggregator[row.Row, row.Row, aggregate.Accumulator, row.Row] = (*ag
 func newAggregatorOf(op *Operator, where string) *aggregator {
 	return &aggregator{
 		set: op.Aggregates, where: where, keys: op.Output.Fields[:len(op.Keys)], windowed: op.Window != nil,
-		output: op.Output, cells: make([]uint64, len(op.Output.Fields)),
+		output: op.Output, cells: make([]uint64, len(op.Output.Fields)), skip: op.SkipFailed, saved: op.Aggregates.New(),
 	}
 }
 
 // Init makes an accumulator of its own memory: the old one may be shared.
 func (a *aggregator) Init(acc *aggregate.Accumulator) { *acc = a.set.New() }
 
-// Add adds a row.
+// Add adds a row, or, where failed rows are left out, fails and adds nothing.
 func (a *aggregator) Add(acc *aggregate.Accumulator, v row.Row) error {
+	if a.skip {
+		copy(a.saved.Cells, acc.Cells)
+		copy(a.saved.Texts, acc.Texts)
+	}
 	a.in = v
 	a.frame.Begin(&a.in)
-	if err := a.set.Update(&a.frame, acc); err != nil {
-		return failure(a.where, "aggregate", err)
+	err := a.set.Update(&a.frame, acc)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if a.skip {
+		copy(acc.Cells, a.saved.Cells)
+		copy(acc.Texts, a.saved.Texts)
+	}
+	what := "aggregate"
+	if i := a.set.Failing(&a.frame, &a.in); i >= 0 {
+		what = a.output.Fields[len(a.output.Fields)-a.set.Len()+i].Name
+	}
+	return failure(a.where, what, a.skip, err)
 }
 
 // Merge adds the rows of another accumulator.
 func (a *aggregator) Merge(acc, other *aggregate.Accumulator) error {
 	if err := a.set.Merge(acc, *other); err != nil {
-		return failure(a.where, "aggregate", err)
+		return failure(a.where, "aggregate", a.skip, err)
 	}
 	return nil
 }

@@ -63,6 +63,8 @@ type Operator struct {
 	Rate float64
 	// Malformed is "fail", "skip" or "side".
 	Malformed string
+	// SkipFailed leaves out the records for which an expression fails.
+	SkipFailed bool
 	// Condition belongs to a filter.
 	Condition *expression.Expr
 	// Fields are the values of a map, in the order of Output.

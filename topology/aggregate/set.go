@@ -105,6 +105,19 @@ func (s *Set) Update(f *expression.Frame, a *Accumulator) error {
 	return f.Err()
 }
 
+// Failing returns the index of the aggregate that fails on the row alone; -1 if none
+// does, and the row only does not fit what was added before.
+func (s *Set) Failing(f *expression.Frame, in *row.Row) int {
+	for i := range s.calls {
+		a := s.New()
+		f.Begin(in)
+		if s.calls[i].update(f, &a) != nil || f.Err() != nil {
+			return i
+		}
+	}
+	return -1
+}
+
 func (c *call) update(f *expression.Frame, a *Accumulator) error {
 	if c.name == "count" {
 		if c.counts(f) {

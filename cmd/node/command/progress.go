@@ -136,6 +136,8 @@ func (p *progress) taskEvent(e node.TaskEvent) {
 		p.print(fmt.Sprintf("sink %q tries its commit again: %s", e.Uid, e.Detail))
 	case first && e.Kind == node.Malformed:
 		p.print(fmt.Sprintf("operator %q: malformed record: %s; further ones are only counted", e.Uid, e.Detail))
+	case first && e.Kind == node.Failed:
+		p.print(fmt.Sprintf("operator %q: a record is left out: %s; further ones are only counted", e.Uid, e.Detail))
 	case first && e.Kind == node.Late:
 		p.print(fmt.Sprintf("operator %q: a record came too late for its windows; further ones are only counted", e.Uid))
 	}

@@ -24,11 +24,13 @@ type runJSON struct {
 	Failure    string `json:"failure"`
 	DurationMs int64  `json:"duration_ms"`
 	// Records and Bytes were read by this run; those that were read again after a
-	// failure count again. Malformed and Late are among the records.
+	// failure count again. Malformed and Late are among the records; Skipped counts
+	// those that operators with on-error: skip left out.
 	Records     uint64          `json:"records"`
 	Bytes       uint64          `json:"bytes"`
 	Malformed   uint64          `json:"malformed"`
 	Late        uint64          `json:"late"`
+	Skipped     uint64          `json:"skipped"`
 	Restarts    int             `json:"restarts"`
 	Checkpoints checkpointsJSON `json:"checkpoints"`
 	// OlderFiles is how many files of earlier incarnations lie in the output
@@ -57,7 +59,7 @@ func (p *progress) summary(r *messages.JobRecord, status messages.JobStatus, fai
 	records, bytes, _ := p.input.sums()
 	s := runJSON{Job: r.Job, Name: r.Name, Incarnation: r.Incarnation, Status: status.String(),
 		DurationMs: p.now().Sub(p.start).Milliseconds(), Records: records, Bytes: bytes,
-		Malformed: p.counts[node.Malformed], Late: p.counts[node.Late], Restarts: p.restarts,
+		Malformed: p.counts[node.Malformed], Late: p.counts[node.Late], Skipped: p.counts[node.Failed], Restarts: p.restarts,
 		Checkpoints: checkpointsJSON{Completed: p.stats.Counts.Completed, Failed: p.stats.Counts.Failed}}
 	if c := p.stats.LatestCompleted; c != nil {
 		s.Checkpoints.Last = &checkpointJSON{Checkpoint: c.Checkpoint, DurationMs: c.DurationMs(), StateBytes: c.StateBytes}
@@ -78,6 +80,9 @@ func (s *runJSON) print(out io.Writer) {
 	}
 	if s.Late > 0 {
 		line += fmt.Sprintf(", %s late", thousands(s.Late))
+	}
+	if s.Skipped > 0 {
+		line += fmt.Sprintf(", %s skipped", thousands(s.Skipped))
 	}
 	fmt.Fprintln(out, line)
 }
