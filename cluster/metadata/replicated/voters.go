@@ -148,6 +148,12 @@ func (d *decision) deadLong(id string) bool {
 	return known && !n.Alive && d.view.NowMs-n.SinceMs >= d.policy.DeadAfterMs && id != d.view.Leader
 }
 
+// lives reports whether nothing is known against a member.
+func (d *decision) lives(id string) bool {
+	n, known := d.node(id)
+	return !known || n.Alive || id == d.view.Leader
+}
+
 func (d *decision) add(kind ChangeKind, m Member, format string, args ...any) {
 	c := Change{Kind: kind, ID: m.ID, Reason: fmt.Sprintf(format, args...)}
 	if kind == AddNonvoter || kind == AddVoter {
@@ -186,11 +192,10 @@ func (d *decision) sort() {
 		if known && n.Addr != "" {
 			m.Addr = n.Addr
 		}
-		alive := m.ID == d.view.Leader || !known || n.Alive
 		switch {
 		case m.Voter:
 			d.voters = append(d.voters, m)
-			if alive {
+			if d.lives(m.ID) {
 				d.alive++
 			}
 			if d.deadLong(m.ID) {
@@ -252,7 +257,8 @@ func (d *decision) drop(m Member, format string, args ...any) {
 	kind := Demote
 	if slices.ContainsFunc(d.dead, same) {
 		kind = Remove
-	} else {
+	}
+	if d.lives(m.ID) {
 		d.alive--
 	}
 	d.add(kind, m, format, args...)
@@ -275,8 +281,6 @@ func (d *decision) mend() {
 	case len(d.voters)%2 != 0 || len(d.voters) == 0:
 	case len(d.voters) < d.policy.Voters && d.canPromote(1):
 		d.promote("%d voters are no better than %d", len(d.voters), len(d.voters)-1)
-	case len(d.dead) > 0:
-		d.drop(d.dead[0], "it is dead, and %d voters are no better than %d", len(d.voters), len(d.voters)-1)
 	default:
 		if m, ok := d.spare(); ok {
 			d.drop(m, "%d voters are no better than %d", len(d.voters), len(d.voters)-1)
@@ -284,15 +288,19 @@ func (d *decision) mend() {
 	}
 }
 
-// spare returns the voter whose vote is missed least: alive, for so it is reached,
-// not the leader, and of these the one with the greatest id.
-func (d *decision) spare() (Member, bool) {
+// spare returns the voter whose vote is missed least: one that is dead rather than one
+// that lives, and of these the one with the greatest id; never the leader, and none
+// without which those alive are no majority.
+func (d *decision) spare() (spare Member, ok bool) {
 	for _, m := range slices.Backward(d.voters) {
-		if m.ID != d.view.Leader {
-			return m, true
+		if m.ID != d.view.Leader && (!ok || d.lives(spare.ID) && !d.lives(m.ID)) {
+			spare, ok = m, true
 		}
 	}
-	return Member{}, false
+	if ok && d.lives(spare.ID) && d.alive-1 < (len(d.voters)-1)/2+1 {
+		return Member{}, false
+	}
+	return spare, ok
 }
 
 // grow adds voters by twos.
@@ -314,12 +322,10 @@ func (d *decision) shrink() {
 	for len(d.voters) >= d.policy.Voters+2 {
 		for range 2 {
 			m, ok := d.spare()
-			if len(d.dead) > 0 {
-				m, ok = d.dead[0], true
+			if !ok {
+				return
 			}
-			if ok {
-				d.drop(m, "more than %d voters", d.policy.Voters)
-			}
+			d.drop(m, "more than %d voters", d.policy.Voters)
 		}
 	}
 }

@@ -162,6 +162,9 @@ func (l Layout) check(path string, db *bolt.DB) error {
 		if err == nil && fresh {
 			err = db.Update(l.layOut)
 		}
+		if errors.Is(err, bolterrors.ErrIncompatibleValue) {
+			return l.Corrupt(path, err)
+		}
 		return err
 	})
 }
