@@ -43,6 +43,7 @@ type WorkDone struct {
 	//	*WorkDone_CoordinatorSnapshot
 	//	*WorkDone_JobRecord
 	//	*WorkDone_HookSnapshot
+	//	*WorkDone_CheckpointsSwept
 	Result isWorkDone_Result `protobuf_oneof:"result"`
 	// It failed for a reason that may pass by itself: a later try can succeed.
 	Transient     bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
@@ -178,6 +179,15 @@ func (x *WorkDone) GetHookSnapshot() *MasterHookSnapshot {
 	return nil
 }
 
+func (x *WorkDone) GetCheckpointsSwept() *CheckpointsSwept {
+	if x != nil {
+		if x, ok := x.Result.(*WorkDone_CheckpointsSwept); ok {
+			return x.CheckpointsSwept
+		}
+	}
+	return nil
+}
+
 func (x *WorkDone) GetTransient() bool {
 	if x != nil {
 		return x.Transient
@@ -217,6 +227,10 @@ type WorkDone_HookSnapshot struct {
 	HookSnapshot *MasterHookSnapshot `protobuf:"bytes,11,opt,name=hook_snapshot,json=hookSnapshot,proto3,oneof"`
 }
 
+type WorkDone_CheckpointsSwept struct {
+	CheckpointsSwept *CheckpointsSwept `protobuf:"bytes,13,opt,name=checkpoints_swept,json=checkpointsSwept,proto3,oneof"`
+}
+
 func (*WorkDone_Metadata) isWorkDone_Result() {}
 
 func (*WorkDone_MetadataWritten) isWorkDone_Result() {}
@@ -230,6 +244,8 @@ func (*WorkDone_CoordinatorSnapshot) isWorkDone_Result() {}
 func (*WorkDone_JobRecord) isWorkDone_Result() {}
 
 func (*WorkDone_HookSnapshot) isWorkDone_Result() {}
+
+func (*WorkDone_CheckpointsSwept) isWorkDone_Result() {}
 
 // Propose hands a command to the metadata store. Answer: metadata.
 type Propose struct {
@@ -834,6 +850,144 @@ func (x *DiscardState) GetReason() string {
 	return ""
 }
 
+// SweepCheckpoints deletes what writers that are gone left in the job's checkpoint
+// directory: the directories of checkpoints up to newest that are not in keep and
+// carry no `_metadata` of another incarnation, and the shared files of attempts
+// before the fence's that neither a checkpoint which stays nor shared names.
+// Answer: checkpoints_swept.
+type SweepCheckpoints struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The coordinator's epoch, and the oldest attempt whose files stay.
+	Fence       *Fence `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The highest checkpoint id that was allocated.
+	Newest uint64 `protobuf:"varint,3,opt,name=newest,proto3" json:"newest,omitempty"`
+	// The completed checkpoints that are retained, and the pending ones, ascending.
+	Keep []uint64 `protobuf:"varint,4,rep,packed,name=keep,proto3" json:"keep,omitempty"`
+	// The files that checkpoints share or may share.
+	Shared        []*StateHandle `protobuf:"bytes,5,rep,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SweepCheckpoints) Reset() {
+	*x = SweepCheckpoints{}
+	mi := &file_work_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SweepCheckpoints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SweepCheckpoints) ProtoMessage() {}
+
+func (x *SweepCheckpoints) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SweepCheckpoints.ProtoReflect.Descriptor instead.
+func (*SweepCheckpoints) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SweepCheckpoints) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *SweepCheckpoints) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *SweepCheckpoints) GetNewest() uint64 {
+	if x != nil {
+		return x.Newest
+	}
+	return 0
+}
+
+func (x *SweepCheckpoints) GetKeep() []uint64 {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *SweepCheckpoints) GetShared() []*StateHandle {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
+// CheckpointsSwept says what was deleted.
+type CheckpointsSwept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         uint64                 `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointsSwept) Reset() {
+	*x = CheckpointsSwept{}
+	mi := &file_work_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointsSwept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointsSwept) ProtoMessage() {}
+
+func (x *CheckpointsSwept) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointsSwept.ProtoReflect.Descriptor instead.
+func (*CheckpointsSwept) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CheckpointsSwept) GetFiles() uint64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *CheckpointsSwept) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // DiscoverSplits lists a source's splits. Answer: splits_discovered.
 type DiscoverSplits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -845,7 +999,7 @@ type DiscoverSplits struct {
 
 func (x *DiscoverSplits) Reset() {
 	*x = DiscoverSplits{}
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +1011,7 @@ func (x *DiscoverSplits) String() string {
 func (*DiscoverSplits) ProtoMessage() {}
 
 func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +1024,7 @@ func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscoverSplits.ProtoReflect.Descriptor instead.
 func (*DiscoverSplits) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{11}
+	return file_work_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DiscoverSplits) GetUid() string {
@@ -898,7 +1052,7 @@ type SplitsDiscovered struct {
 
 func (x *SplitsDiscovered) Reset() {
 	*x = SplitsDiscovered{}
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1064,7 @@ func (x *SplitsDiscovered) String() string {
 func (*SplitsDiscovered) ProtoMessage() {}
 
 func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1077,7 @@ func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitsDiscovered.ProtoReflect.Descriptor instead.
 func (*SplitsDiscovered) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{12}
+	return file_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SplitsDiscovered) GetSplits() []*Split {
@@ -951,7 +1105,7 @@ type SnapshotOperatorCoordinator struct {
 
 func (x *SnapshotOperatorCoordinator) Reset() {
 	*x = SnapshotOperatorCoordinator{}
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1117,7 @@ func (x *SnapshotOperatorCoordinator) String() string {
 func (*SnapshotOperatorCoordinator) ProtoMessage() {}
 
 func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1130,7 @@ func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperatorCoordinator.ProtoReflect.Descriptor instead.
 func (*SnapshotOperatorCoordinator) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{13}
+	return file_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SnapshotOperatorCoordinator) GetUid() string {
@@ -1006,7 +1160,7 @@ type OperatorCoordinatorSnapshot struct {
 
 func (x *OperatorCoordinatorSnapshot) Reset() {
 	*x = OperatorCoordinatorSnapshot{}
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1172,7 @@ func (x *OperatorCoordinatorSnapshot) String() string {
 func (*OperatorCoordinatorSnapshot) ProtoMessage() {}
 
 func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1185,7 @@ func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorCoordinatorSnapshot.ProtoReflect.Descriptor instead.
 func (*OperatorCoordinatorSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{14}
+	return file_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OperatorCoordinatorSnapshot) GetUid() string {
@@ -1073,7 +1227,7 @@ type RunMasterHook struct {
 
 func (x *RunMasterHook) Reset() {
 	*x = RunMasterHook{}
-	mi := &file_work_proto_msgTypes[15]
+	mi := &file_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1239,7 @@ func (x *RunMasterHook) String() string {
 func (*RunMasterHook) ProtoMessage() {}
 
 func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[15]
+	mi := &file_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1252,7 @@ func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMasterHook.ProtoReflect.Descriptor instead.
 func (*RunMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{15}
+	return file_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunMasterHook) GetHook() string {
@@ -1127,7 +1281,7 @@ type MasterHookSnapshot struct {
 
 func (x *MasterHookSnapshot) Reset() {
 	*x = MasterHookSnapshot{}
-	mi := &file_work_proto_msgTypes[16]
+	mi := &file_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1293,7 @@ func (x *MasterHookSnapshot) String() string {
 func (*MasterHookSnapshot) ProtoMessage() {}
 
 func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[16]
+	mi := &file_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1306,7 @@ func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHookSnapshot.ProtoReflect.Descriptor instead.
 func (*MasterHookSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{16}
+	return file_work_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MasterHookSnapshot) GetHook() string {
@@ -1189,7 +1343,7 @@ type RestoreMasterHook struct {
 
 func (x *RestoreMasterHook) Reset() {
 	*x = RestoreMasterHook{}
-	mi := &file_work_proto_msgTypes[17]
+	mi := &file_work_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1355,7 @@ func (x *RestoreMasterHook) String() string {
 func (*RestoreMasterHook) ProtoMessage() {}
 
 func (x *RestoreMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[17]
+	mi := &file_work_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1368,7 @@ func (x *RestoreMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMasterHook.ProtoReflect.Descriptor instead.
 func (*RestoreMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{17}
+	return file_work_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RestoreMasterHook) GetHook() string {
@@ -1249,7 +1403,7 @@ type ResetMasterHook struct {
 
 func (x *ResetMasterHook) Reset() {
 	*x = ResetMasterHook{}
-	mi := &file_work_proto_msgTypes[18]
+	mi := &file_work_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1415,7 @@ func (x *ResetMasterHook) String() string {
 func (*ResetMasterHook) ProtoMessage() {}
 
 func (x *ResetMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[18]
+	mi := &file_work_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1428,7 @@ func (x *ResetMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetMasterHook.ProtoReflect.Descriptor instead.
 func (*ResetMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{18}
+	return file_work_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResetMasterHook) GetHook() string {
@@ -1294,7 +1448,7 @@ type CloseMasterHook struct {
 
 func (x *CloseMasterHook) Reset() {
 	*x = CloseMasterHook{}
-	mi := &file_work_proto_msgTypes[19]
+	mi := &file_work_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1460,7 @@ func (x *CloseMasterHook) String() string {
 func (*CloseMasterHook) ProtoMessage() {}
 
 func (x *CloseMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[19]
+	mi := &file_work_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1473,7 @@ func (x *CloseMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseMasterHook.ProtoReflect.Descriptor instead.
 func (*CloseMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{19}
+	return file_work_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CloseMasterHook) GetHook() string {
@@ -1335,7 +1489,7 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"work.proto\x12\bcutwater\x1a\x0emetadata.proto\x1a\vstate.proto\x1a\n" +
-	"task.proto\"\xf3\x04\n" +
+	"task.proto\"\xbe\x05\n" +
 	"\bWorkDone\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\x04R\x02op\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
@@ -1349,7 +1503,8 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"job_record\x18\n" +
 	" \x01(\v2\x13.cutwater.JobRecordH\x00R\tjobRecord\x12C\n" +
-	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshot\x12\x1c\n" +
+	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshot\x12I\n" +
+	"\x11checkpoints_swept\x18\r \x01(\v2\x1a.cutwater.CheckpointsSweptH\x00R\x10checkpointsSwept\x12\x1c\n" +
 	"\ttransient\x18\f \x01(\bR\ttransientB\b\n" +
 	"\x06result\">\n" +
 	"\aPropose\x123\n" +
@@ -1393,7 +1548,16 @@ const file_work_proto_rawDesc = "" +
 	"checkpoint\x18\x02 \x01(\x04R\n" +
 	"checkpoint\x12/\n" +
 	"\ahandles\x18\x03 \x03(\v2\x15.cutwater.StateHandleR\ahandles\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"D\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xb6\x01\n" +
+	"\x10SweepCheckpoints\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
+	"\x06newest\x18\x03 \x01(\x04R\x06newest\x12\x12\n" +
+	"\x04keep\x18\x04 \x03(\x04R\x04keep\x12-\n" +
+	"\x06shared\x18\x05 \x03(\v2\x15.cutwater.StateHandleR\x06shared\">\n" +
+	"\x10CheckpointsSwept\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x04R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"D\n" +
 	"\x0eDiscoverSplits\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12 \n" +
 	"\vparallelism\x18\x02 \x01(\rR\vparallelism\"\\\n" +
@@ -1447,7 +1611,7 @@ func file_work_proto_rawDescGZIP() []byte {
 	return file_work_proto_rawDescData
 }
 
-var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_work_proto_goTypes = []any{
 	(*WorkDone)(nil),                    // 0: cutwater.WorkDone
 	(*Propose)(nil),                     // 1: cutwater.Propose
@@ -1460,50 +1624,56 @@ var file_work_proto_goTypes = []any{
 	(*LoadedLists)(nil),                 // 8: cutwater.LoadedLists
 	(*LoadedCoordinator)(nil),           // 9: cutwater.LoadedCoordinator
 	(*DiscardState)(nil),                // 10: cutwater.DiscardState
-	(*DiscoverSplits)(nil),              // 11: cutwater.DiscoverSplits
-	(*SplitsDiscovered)(nil),            // 12: cutwater.SplitsDiscovered
-	(*SnapshotOperatorCoordinator)(nil), // 13: cutwater.SnapshotOperatorCoordinator
-	(*OperatorCoordinatorSnapshot)(nil), // 14: cutwater.OperatorCoordinatorSnapshot
-	(*RunMasterHook)(nil),               // 15: cutwater.RunMasterHook
-	(*MasterHookSnapshot)(nil),          // 16: cutwater.MasterHookSnapshot
-	(*RestoreMasterHook)(nil),           // 17: cutwater.RestoreMasterHook
-	(*ResetMasterHook)(nil),             // 18: cutwater.ResetMasterHook
-	(*CloseMasterHook)(nil),             // 19: cutwater.CloseMasterHook
-	(*MetadataResult)(nil),              // 20: cutwater.MetadataResult
-	(*JobRecord)(nil),                   // 21: cutwater.JobRecord
-	(*MetadataCommand)(nil),             // 22: cutwater.MetadataCommand
-	(*CheckpointMetadata)(nil),          // 23: cutwater.CheckpointMetadata
-	(*CompletedCheckpoint)(nil),         // 24: cutwater.CompletedCheckpoint
-	(*OperatorLists)(nil),               // 25: cutwater.OperatorLists
-	(*StateHandle)(nil),                 // 26: cutwater.StateHandle
-	(*Split)(nil),                       // 27: cutwater.Split
-	(*MasterState)(nil),                 // 28: cutwater.MasterState
+	(*SweepCheckpoints)(nil),            // 11: cutwater.SweepCheckpoints
+	(*CheckpointsSwept)(nil),            // 12: cutwater.CheckpointsSwept
+	(*DiscoverSplits)(nil),              // 13: cutwater.DiscoverSplits
+	(*SplitsDiscovered)(nil),            // 14: cutwater.SplitsDiscovered
+	(*SnapshotOperatorCoordinator)(nil), // 15: cutwater.SnapshotOperatorCoordinator
+	(*OperatorCoordinatorSnapshot)(nil), // 16: cutwater.OperatorCoordinatorSnapshot
+	(*RunMasterHook)(nil),               // 17: cutwater.RunMasterHook
+	(*MasterHookSnapshot)(nil),          // 18: cutwater.MasterHookSnapshot
+	(*RestoreMasterHook)(nil),           // 19: cutwater.RestoreMasterHook
+	(*ResetMasterHook)(nil),             // 20: cutwater.ResetMasterHook
+	(*CloseMasterHook)(nil),             // 21: cutwater.CloseMasterHook
+	(*MetadataResult)(nil),              // 22: cutwater.MetadataResult
+	(*JobRecord)(nil),                   // 23: cutwater.JobRecord
+	(*MetadataCommand)(nil),             // 24: cutwater.MetadataCommand
+	(*CheckpointMetadata)(nil),          // 25: cutwater.CheckpointMetadata
+	(*CompletedCheckpoint)(nil),         // 26: cutwater.CompletedCheckpoint
+	(*OperatorLists)(nil),               // 27: cutwater.OperatorLists
+	(*StateHandle)(nil),                 // 28: cutwater.StateHandle
+	(*Fence)(nil),                       // 29: cutwater.Fence
+	(*Split)(nil),                       // 30: cutwater.Split
+	(*MasterState)(nil),                 // 31: cutwater.MasterState
 }
 var file_work_proto_depIdxs = []int32{
-	20, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
+	22, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
 	5,  // 1: cutwater.WorkDone.metadata_written:type_name -> cutwater.MetadataWritten
 	7,  // 2: cutwater.WorkDone.checkpoint_loaded:type_name -> cutwater.CheckpointLoaded
-	12, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
-	14, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
-	21, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
-	16, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
-	22, // 7: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
-	23, // 8: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
-	24, // 9: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
-	23, // 10: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
-	24, // 11: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
-	8,  // 12: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
-	9,  // 13: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
-	25, // 14: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
-	26, // 15: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
-	27, // 16: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
-	28, // 17: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
-	28, // 18: cutwater.RestoreMasterHook.state:type_name -> cutwater.MasterState
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	14, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
+	16, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
+	23, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
+	18, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
+	12, // 7: cutwater.WorkDone.checkpoints_swept:type_name -> cutwater.CheckpointsSwept
+	24, // 8: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
+	25, // 9: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
+	26, // 10: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
+	25, // 11: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
+	26, // 12: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
+	8,  // 13: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
+	9,  // 14: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
+	27, // 15: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
+	28, // 16: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
+	29, // 17: cutwater.SweepCheckpoints.fence:type_name -> cutwater.Fence
+	28, // 18: cutwater.SweepCheckpoints.shared:type_name -> cutwater.StateHandle
+	30, // 19: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
+	31, // 20: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
+	31, // 21: cutwater.RestoreMasterHook.state:type_name -> cutwater.MasterState
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_work_proto_init() }
@@ -1522,6 +1692,7 @@ func file_work_proto_init() {
 		(*WorkDone_CoordinatorSnapshot)(nil),
 		(*WorkDone_JobRecord)(nil),
 		(*WorkDone_HookSnapshot)(nil),
+		(*WorkDone_CheckpointsSwept)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1529,7 +1700,7 @@ func file_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_work_proto_rawDesc), len(file_work_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,8 +54,11 @@ type Store interface {
 	DiscardCheckpoint(ctx context.Context, checkpoint uint64) error
 	// Discard deletes the file of a handle; a missing one is no error.
 	Discard(ctx context.Context, h *messages.StateHandle) error
-	// Checkpoints lists the ids of the directories that exist, ascending, to
-	// find orphans.
+	// Sweep deletes what writers that are gone left behind, and nothing that a
+	// retained, pending or later checkpoint names. Only the job's coordinator calls
+	// it: another epoch than the store's is an error.
+	Sweep(ctx context.Context, t *messages.SweepCheckpoints) (*messages.CheckpointsSwept, error)
+	// Checkpoints lists the ids of the directories that exist, ascending.
 	Checkpoints(ctx context.Context) ([]uint64, error)
 }
 

@@ -37,8 +37,8 @@ type Options struct {
 	Dir string
 	// Job is 32 lower-case hexadecimal digits.
 	Job string
-	// Epoch is the coordinator's. Sweep spares files of this epoch and later; a
-	// store that only tasks use may leave it 0.
+	// Epoch is the coordinator's, which alone may Sweep; a store that only tasks
+	// use may leave it 0.
 	Epoch uint64
 	// InlineThreshold is in bytes: content up to it comes back inline, and goes
 	// into `_metadata`. 0 means that only empty content does. At most 1 MiB.

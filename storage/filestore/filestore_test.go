@@ -273,34 +273,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The sweep takes what an earlier epoch left in the shared directory, and spares
-// what a live checkpoint names and what the running epoch writes.
-func TestSweep(t *testing.T) {
-	disk := vfs.Mem()
-	write := func(epoch, checkpoint uint64) *messages.StateHandle {
-		w := storagetest.File(checkpoint, 0, "keyed", "")
-		w.Scope, w.Fence.Epoch = messages.SegmentScope_SHARED, epoch
-		h, err := open(disk, storagetest.Job, epoch).Write(t.Context(), w, storagetest.Content(5000, 1))
-		must(t, err)
-		return h
-	}
-	live, orphan, running := write(3, 1), write(3, 2), write(4, 3)
-	must(t, vfs.WriteFile(disk, "/ckpt/"+storagetest.Job+"/shared/.tmp-e3-a1-c9-keyed-x-v-0.1", nil))
-	must(t, vfs.WriteFile(disk, "/ckpt/"+storagetest.Job+"/shared/README", nil))
-	s := open(disk, storagetest.Job, 4)
-	for _, want := range []int{2, 0} {
-		n, err := s.Sweep(t.Context(), []*messages.CheckpointMetadata{storagetest.Metadata(1, false, live)})
-		if n != want || err != nil {
-			t.Errorf("swept %d, %v; want %d", n, err, want)
-		}
-	}
-	must(t, s.Verify(t.Context(), live))
-	must(t, s.Verify(t.Context(), running))
-	if err := s.Verify(t.Context(), orphan); !errors.Is(err, storage.ErrMissing) {
-		t.Errorf("the orphan: %v", err)
-	}
-}
-
 // A checkpoint restored by path from another job's directory, then named by this
 // job's own checkpoint, is found where it is (C01).
 func TestBugLog_C01_RestoredFilesKeepTheirPlace(t *testing.T) {

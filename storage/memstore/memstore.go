@@ -156,5 +156,11 @@ func (s *Store) Discard(ctx context.Context, h *messages.StateHandle) error {
 	return s.files.Discard(ctx, h)
 }
 
+// Sweep implements storage.Store: state travels in messages, so that whoever is
+// gone left nothing.
+func (s *Store) Sweep(ctx context.Context, _ *messages.SweepCheckpoints) (*messages.CheckpointsSwept, error) {
+	return &messages.CheckpointsSwept{}, ctx.Err()
+}
+
 // Checkpoints implements storage.Store: there are no directories.
 func (s *Store) Checkpoints(ctx context.Context) ([]uint64, error) { return nil, ctx.Err() }

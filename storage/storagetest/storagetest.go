@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -39,6 +40,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a record of another job, checkpoint or content is refused", refusals},
 		{"two writes of the same task never meet", sameName},
 		{"discarded state is gone, and discarding twice is no error", discards},
+		{"a sweep spares what stays", sweeps},
 		{"a savepoint loads by path, for any job", savepointByPath},
 		{"a savepoint can be moved", savepointMoves},
 		{"a cancelled context ends every call", cancelled},
@@ -290,6 +292,31 @@ func discards(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	}
 }
 
+func sweeps(t *testing.T, fresh Fresh, fsys vfs.FS) {
+	before := fresh(fsys, Job, 3)
+	m, written, err := Checkpoint(t.Context(), before, 5, "", sizes...)
+	must(t, err)
+	must(t, before.Prepare(t.Context(), 6, ""))
+	_, err = before.Write(t.Context(), File(6, 0, "keyed", ""), Content(5000, 1))
+	must(t, err)
+	savepoint, at, err := Checkpoint(t.Context(), before, 7, "/savepoints", sizes...)
+	must(t, err)
+	s := fresh(fsys, Job, 4)
+	_, err = s.Sweep(t.Context(), &messages.SweepCheckpoints{
+		Fence: &messages.Fence{Job: Job, Epoch: 4, Attempt: 4000001}, Incarnation: 1, Newest: 7, Keep: []uint64{5}})
+	must(t, err)
+	for m, written := range map[*messages.CheckpointMetadata]*messages.MetadataWritten{m: written, savepoint: at} {
+		loaded, err := s.Load(t.Context(), Record(m, written))
+		must(t, err)
+		must(t, VerifyAll(t.Context(), s, loaded))
+	}
+	ids, err := s.Checkpoints(t.Context())
+	must(t, err)
+	if slices.Contains(ids, 6) {
+		t.Error("the checkpoint that was never published is still there")
+	}
+}
+
 func savepointByPath(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	s := fresh(fsys, Job, 3)
 	m, written, err := Checkpoint(t.Context(), s, 5, "/savepoints", sizes...)
@@ -350,6 +377,8 @@ func cancelled(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	_, err = s.LoadPath(ctx, "/x")
 	wantErr(t, err, context.Canceled)
 	wantErr(t, s.DiscardCheckpoint(ctx, 5), context.Canceled)
+	_, err = s.Sweep(ctx, &messages.SweepCheckpoints{Fence: &messages.Fence{Job: Job, Epoch: 3}})
+	wantErr(t, err, context.Canceled)
 	_, err = s.Checkpoints(ctx)
 	wantErr(t, err, context.Canceled)
 }
