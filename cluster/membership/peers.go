@@ -28,6 +28,8 @@ type peers struct {
 
 	mu   sync.Mutex
 	list []peer
+	// unwritten: the list has what the file has not.
+	unwritten bool
 }
 
 type peer struct {
@@ -70,15 +72,15 @@ func parsePeers(text string) ([]peer, error) {
 	return list, nil
 }
 
-// seen moves members to the front, and writes the file if an address is new.
+// seen moves members to the front, and writes the file if an address is
+// new or could not be written before.
 func (p *peers) seen(members []Member) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	changed := false
 	list := make([]peer, 0, len(members)+len(p.list))
 	for _, m := range members {
 		now := peer{m.Meta.Node, m.Gossip}
-		changed = changed || !slices.Contains(p.list, now)
+		p.unwritten = p.unwritten || !slices.Contains(p.list, now)
 		list = append(list, now)
 	}
 	for _, old := range p.list {
@@ -87,7 +89,7 @@ func (p *peers) seen(members []Member) error {
 		}
 	}
 	p.list = list[:min(len(list), maxPeers)]
-	if !changed {
+	if !p.unwritten {
 		return nil
 	}
 	var text strings.Builder
@@ -98,6 +100,7 @@ func (p *peers) seen(members []Member) error {
 	if err := replaceFile(p.fs, p.file, []byte(text.String())); err != nil {
 		return fmt.Errorf("the peers cannot be remembered: %w", err)
 	}
+	p.unwritten = false
 	return nil
 }
 

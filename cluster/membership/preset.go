@@ -33,6 +33,14 @@ const (
 // start has a name of its own.
 const reclaimTime = 30 * time.Second
 
+// Gossip reaches most nodes at once and a few not at all. retransmits is enough for
+// twenty nodes that join together to know each other mostly, and the exchange of the
+// whole list, every pushPull, makes up for what is missing: memberlist's own 15, 30
+// and 60 s are for thousands of nodes.
+const retransmits = 4
+
+var pushPull = map[Preset]time.Duration{Local: 5 * time.Second, LAN: 10 * time.Second, WAN: 30 * time.Second, Short: time.Second}
+
 // settings returns a new configuration of gossip.
 func (p Preset) settings() (*memberlist.Config, error) {
 	var c *memberlist.Config
@@ -50,10 +58,11 @@ func (p Preset) settings() (*memberlist.Config, error) {
 		c.SuspicionMaxTimeoutMult = 3
 		c.GossipInterval = 50 * time.Millisecond
 		c.GossipToTheDeadTime = time.Second
-		c.PushPullInterval = 2 * time.Second
 	default:
 		return nil, fmt.Errorf("membership: the preset %q is none of local, lan, wan, short", p)
 	}
+	c.RetransmitMult = retransmits
+	c.PushPullInterval = pushPull[p]
 	c.DeadNodeReclaimTime = reclaimTime
 	return c, nil
 }
