@@ -2,7 +2,8 @@
 // how a node asks and changes the truth about jobs.
 //
 // A [Store] is the log, wherever it lives: [Local] keeps it in one file of one
-// process; [Model] keeps it in memory and loses answers when a test tells it to.
+// process; package replicated keeps it on several nodes; [Model] keeps it in memory
+// and loses answers when a test tells it to.
 // Package metadatatest is what every implementation must pass.
 //
 // A result of Propose with the outcome UNKNOWN is not a failure: the command may
@@ -37,6 +38,9 @@ type Store interface {
 var (
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("metadata: the store is closed")
+	// ErrUnavailable: the store cannot take the command or serve the read now, for
+	// example without a leader. It was not applied, and may be proposed again.
+	ErrUnavailable = errors.New("metadata: the store is not available now")
 	// ErrLocked: another process has the store open.
 	ErrLocked = boltfile.ErrLocked
 	// ErrCorrupt: the file is not what was written.

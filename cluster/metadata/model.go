@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"cutwater/messages"
@@ -22,9 +21,6 @@ const (
 	// Unavailable: it is not applied, and Propose returns ErrUnavailable.
 	Unavailable
 )
-
-// ErrUnavailable is how a Model refuses a command.
-var ErrUnavailable = errors.New("metadata: the store is not available now")
 
 // Model is a Store in memory, for simulations and tests: what a group of nodes
 // does when its leader changes is told to it. Nodes that come and go use it

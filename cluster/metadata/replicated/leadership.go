@@ -133,9 +133,13 @@ func (s *Store) elect() {
 			here = here || m.ID == s.options.NodeID
 		}
 	}
-	if voters != 1 || !here {
-		return
+	if voters == 1 && here {
+		s.campaign()
 	}
+}
+
+// campaign stands for election without waiting for the silence of a leader.
+func (s *Store) campaign() {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(s.options.NodeID), Addr: []byte(s.options.Advertise)}
 	id, self := raft.ServerID(s.options.NodeID), raft.ServerAddress(s.options.Advertise)
 	if err := s.transport.TimeoutNow(id, self, &raft.TimeoutNowRequest{RPCHeader: header}, &raft.TimeoutNowResponse{}); err != nil {

@@ -51,6 +51,8 @@ func (s *Store) Steer(ctx context.Context, p Policy, nowMs int64, nodes []Node) 
 	if !leader.Here {
 		return nil, nil
 	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	members := s.askProgress(ctx, s.Members())
 	changes := Decide(p, View{NowMs: nowMs, Leader: s.options.NodeID, Nodes: nodes, Members: members})
 	return s.apply(ctx, changes)
@@ -158,9 +160,8 @@ func (s *Store) Leave(ctx context.Context) error {
 	last := error(nil)
 	err := s.ask(ctx, func(ctx context.Context, leader Leadership, changed <-chan struct{}) error {
 		if leader.Here {
-			changes, _ := Depart(leader.ID, s.options.NodeID, s.askProgress(ctx, s.Members()))
-			if _, err := s.apply(ctx, changes); err != nil {
-				return fmt.Errorf("%w: %w", errElsewhere, err)
+			if err := s.dismiss(ctx, s.options.NodeID); !errors.Is(err, errStays) {
+				return err
 			}
 			if last = s.transfer(ctx); last == nil && s.raft.State() == raft.Leader {
 				last = ErrLastVoter
@@ -180,14 +181,20 @@ func (s *Store) Leave(ctx context.Context) error {
 	return err
 }
 
-// dismiss takes a member off, as the leader.
+// errStays: a member cannot leave yet.
+var errStays = fmt.Errorf("%w, or the member cannot leave yet", errElsewhere)
+
+// dismiss takes a member off, as the leader. What it must do before comes first: when
+// it returns errStays the leader still has to hand over, or a vote to be taken.
 func (s *Store) dismiss(ctx context.Context, id string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	changes, ok := Depart(s.options.NodeID, id, s.askProgress(ctx, s.Members()))
-	if !ok {
-		return errElsewhere
-	}
 	if _, err := s.apply(ctx, changes); err != nil {
 		return fmt.Errorf("%w: %w", errElsewhere, err)
+	}
+	if !ok {
+		return errStays
 	}
 	return nil
 }

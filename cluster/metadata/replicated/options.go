@@ -29,7 +29,8 @@ type Options struct {
 	// Dial connects to another member's address; nil means TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Locate, if not nil, knows the newest address of a node; the log only knows
-	// where it was when it joined. It must not block.
+	// where it was when it joined. It must not block, and is called by several
+	// goroutines.
 	Locate func(nodeID string) (addr string, ok bool)
 
 	// TimeoutMs bounds every call, beside its context; 0 means 10 s.

@@ -36,6 +36,8 @@ type Store struct {
 	futures sync.WaitGroup // what the library has not settled yet
 	loops   sync.WaitGroup
 
+	changing sync.Mutex // held while the leader decides about members and acts on it
+
 	mu         sync.Mutex
 	closed     bool
 	leadership Leadership
