@@ -106,9 +106,11 @@ func parseHost(text string, port uint16) (host, error) {
 		}
 		name, port = h, uint16(n)
 	} else if inner, ok := strings.CutPrefix(text, "["); ok {
-		name = strings.TrimSuffix(inner, "]")
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			name = inner
+		}
 	}
-	if _, err := netip.ParseAddr(name); err != nil && !plausibleName(name) {
+	if ip, err := netip.ParseAddr(name); (err != nil || ip.Zone() != "") && !plausibleName(name) {
 		return host{}, fmt.Errorf("%w: %q; write HOST, HOST:PORT or [IPV6]:PORT", ErrAddress, text)
 	}
 	if port == 0 {
