@@ -62,6 +62,12 @@ func (w *worker) run(ctx context.Context, task proto.Message, done *messages.Wor
 		done.Result = &messages.WorkDone_CheckpointLoaded{CheckpointLoaded: r}
 	case *messages.DiscardState:
 		return w.discard(ctx, t)
+	case *messages.SweepCheckpoints:
+		r, err := w.sweep(ctx, t)
+		if err != nil {
+			return err
+		}
+		done.Result = &messages.WorkDone_CheckpointsSwept{CheckpointsSwept: r}
 	case *messages.DiscoverSplits:
 		r, err := w.program.Discover(ctx, t.Uid, w.fs, int(t.Parallelism))
 		if err != nil {
@@ -176,6 +182,15 @@ func (w *worker) discard(ctx context.Context, t *messages.DiscardState) error {
 		all = append(all, w.store.DiscardCheckpoint(ctx, t.Checkpoint))
 	}
 	return errors.Join(all...)
+}
+
+// sweep reads what the checkpoints name before it deletes anything.
+func (w *worker) sweep(ctx context.Context, t *messages.SweepCheckpoints) (r *messages.CheckpointsSwept, err error) {
+	err = again(func() error {
+		r, err = w.store.Sweep(ctx, t)
+		return err
+	})
+	return r, err
 }
 
 // ioFailure reports whether a failure is the storage's, not the data's.

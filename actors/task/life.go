@@ -107,7 +107,7 @@ func (t *Task) end(s messages.TaskState, f *messages.Failure) {
 	}
 	if t.sub != nil {
 		// What was in progress is told to nobody; files that nobody acknowledged
-		// are orphans, swept when the job ends or restarts.
+		// are orphans, swept when the job ends or the next attempt runs.
 		t.sub.Close()
 	}
 	if err := t.close(); err != nil && f == nil && s == messages.TaskState_TASK_FINISHED {

@@ -100,6 +100,7 @@ func (m *Master) checkpointEvent(e protocol.Event) {
 		}
 	case checkpoint.Completed:
 		m.concluded(e.Checkpoint)
+		m.sweepBehind(e)
 	case checkpoint.Aborted:
 		m.concluded(e.Checkpoint)
 		m.finalDue = m.endOfData

@@ -179,7 +179,7 @@ func attemptNumber(epoch uint64, n uint32) uint32 {
 func (m *Master) deploy() {
 	m.attempts++
 	m.attempt = attemptNumber(m.epoch, m.attempts)
-	m.started = true
+	m.started, m.swept = true, false
 	m.phase, m.sinceMs = deploying, m.elapsedMs
 	m.tasks, m.endOfData, m.finalDue = nil, false, false
 	slots, err := place(m.plan, m.config.Nodes)

@@ -98,6 +98,22 @@ func (e HookFailed) String() string {
 	return fmt.Sprintf("the master hook %s was not closed: %s", e.Hook, e.Failure)
 }
 
+// Swept: what attempts before left in the job's checkpoint directory is deleted.
+type Swept struct{ Files, Bytes uint64 }
+
+// String is the event as one line.
+func (e Swept) String() string {
+	return fmt.Sprintf("swept %d files of earlier attempts, %d bytes", e.Files, e.Bytes)
+}
+
+// SweepFailed: some of it may still be there. The next attempt tries again.
+type SweepFailed struct{ Failure string }
+
+// String is the event as one line.
+func (e SweepFailed) String() string {
+	return "files of earlier attempts are left: " + e.Failure
+}
+
 // StoreUnavailable: the metadata store did not answer a command; it is asked
 // again.
 type StoreUnavailable struct{ What, Failure string }

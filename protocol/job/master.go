@@ -140,6 +140,8 @@ type Master struct {
 	restarts    *Restarts
 
 	started    bool   // an attempt was deployed
+	swept      bool   // the sweep behind this attempt was asked for
+	sweptLast  bool   // the sweep behind the job was, or is not this coordinator's
 	attempts   uint32 // deployments under this epoch
 	attempt    uint32 // the number of the last one, in fences and names
 	plan       *messages.ExecutionPlan
@@ -328,6 +330,7 @@ func passed(fromMs, toMs int64) int64 { return min(max(toMs-fromMs, 0), 2*tickMs
 
 func (m *Master) end() *protocol.Effects {
 	m.settle()
+	m.sweepLast()
 	return &m.eff
 }
 

@@ -94,6 +94,8 @@ func (w *world) perform(task proto.Message) *messages.WorkDone {
 			}
 		}
 		return &messages.WorkDone{Result: &messages.WorkDone_CheckpointLoaded{CheckpointLoaded: loaded}}
+	case *messages.SweepCheckpoints:
+		return &messages.WorkDone{Result: &messages.WorkDone_CheckpointsSwept{CheckpointsSwept: &messages.CheckpointsSwept{Files: 3, Bytes: 4096}}}
 	case *messages.DiscoverSplits:
 		s := &messages.SplitsDiscovered{}
 		for i := range w.splits {

@@ -186,6 +186,7 @@ func (m *Master) recorded(r *messages.MetadataResult) {
 // over.
 func (m *Master) fenced() {
 	if m.phase == over {
+		m.sweptLast = true // the directory is the other coordinator's
 		return
 	}
 	m.phase = over

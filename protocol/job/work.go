@@ -38,6 +38,8 @@ func (m *Master) workDone(w *messages.WorkDone) {
 		if w.Failure != "" {
 			m.event(HookFailed{Hook: t.Hook, Failure: w.Failure})
 		}
+	case *messages.SweepCheckpoints:
+		m.sweepAnswered(w)
 	case *messages.DiscoverSplits:
 		m.splitsDiscovered(t.Uid, w)
 	}
