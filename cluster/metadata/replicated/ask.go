@@ -153,6 +153,8 @@ func (s *Store) commit(ctx context.Context, body []byte) (*messages.MetadataResu
 		return unknown("the machine of this node stands still"), nil
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrEnqueueTimeout):
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
+	case ctx.Err() != nil:
+		return unknown("the wait for a majority has ended: " + err.Error()), nil
 	}
 	return unknown(err.Error()), nil
 }

@@ -586,8 +586,17 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("%s is of cluster %q", n.id, n.ClusterID())
 		}
 	}
-	if id, addr := c.Leader(); id != "a" || addr != a.addr {
-		t.Errorf("c follows %s at %s", id, addr)
+	ctx := deadline(t)
+	for {
+		now, changed := c.Leadership()
+		if id, addr := c.Leader(); id != "" && addr == g.nodes[id].addr {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("c follows %+v", now)
+		}
 	}
 	g.start("d")
 	g.start("e")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,15 +27,7 @@ func (s *Store) Members() []Member {
 	for _, server := range f.Configuration().Servers {
 		members = append(members, Member{ID: string(server.ID), Addr: string(server.Address), Voter: server.Suffrage == raft.Voter})
 	}
-	slices.SortFunc(members, func(a, b Member) int {
-		switch {
-		case a.ID < b.ID:
-			return -1
-		case a.ID > b.ID:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	return members
 }
 
@@ -86,7 +79,7 @@ func (s *Store) apply(ctx context.Context, changes []Change) (done []Change, err
 // counts as behind.
 const progressTimeout = time.Second
 
-// askProgress fills in which members without a vote are caught up.
+// askProgress fills in which members answer and are caught up.
 func (s *Store) askProgress(ctx context.Context, members []Member) []Member {
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
@@ -94,7 +87,8 @@ func (s *Store) askProgress(ctx context.Context, members []Member) []Member {
 	var wg sync.WaitGroup
 	for i := range members {
 		m := &members[i]
-		if m.Voter || m.ID == s.options.NodeID {
+		if m.ID == s.options.NodeID {
+			m.CaughtUp = true
 			continue
 		}
 		wg.Go(func() {

@@ -47,6 +47,10 @@ type Store struct {
 
 var _ metadata.Store = (*Store)(nil)
 
+// transportTimeout bounds one exchange between two members: long enough for a slow
+// disk under 64 entries, short enough that a silent connection is given up soon.
+const transportTimeout = 5 * time.Second
+
 // Open opens the member's folder and begins to take part: as the leader at once, if
 // it is the sole voter; as a member among others; or, with an empty folder, waiting
 // for Bootstrap or for a leader that takes it in. The errors are those of
@@ -94,7 +98,7 @@ func (s *Store) join(snapshots raft.SnapshotStore) error {
 		Logger:                s.log,
 		Stream:                s.mux,
 		MaxPool:               3,
-		Timeout:               10 * time.Second,
+		Timeout:               transportTimeout,
 	})
 	var err error
 	if err = s.contiguous(snapshots); err == nil {

@@ -21,7 +21,7 @@ type Node struct {
 type Member struct {
 	ID, Addr string
 	Voter    bool
-	// CaughtUp: its copy is nearly complete. Only known of non-voters, to the leader.
+	// CaughtUp: it answers, and its copy is nearly complete. Only the leader knows.
 	CaughtUp bool
 }
 
@@ -282,25 +282,31 @@ func (d *decision) mend() {
 	case len(d.voters) < d.policy.Voters && d.canPromote(1):
 		d.promote("%d voters are no better than %d", len(d.voters), len(d.voters)-1)
 	default:
-		if m, ok := d.spare(); ok {
+		if m, ok := d.spare(""); ok {
 			d.drop(m, "%d voters are no better than %d", len(d.voters), len(d.voters)-1)
 		}
 	}
 }
 
 // spare returns the voter whose vote is missed least: one that is dead rather than one
-// that lives, and of these the one with the greatest id; never the leader, and none
-// without which those alive are no majority.
-func (d *decision) spare() (spare Member, ok bool) {
+// that lives, and of these the one with the greatest id; never the leader or the one
+// that is named, and none without which those alive are no majority.
+func (d *decision) spare(not string) (spare Member, ok bool) {
 	for _, m := range slices.Backward(d.voters) {
-		if m.ID != d.view.Leader && (!ok || d.lives(spare.ID) && !d.lives(m.ID)) {
+		if m.ID != d.view.Leader && m.ID != not && (!ok || d.lives(spare.ID) && !d.lives(m.ID)) {
 			spare, ok = m, true
 		}
 	}
-	if ok && d.lives(spare.ID) && d.alive-1 < (len(d.voters)-1)/2+1 {
-		return Member{}, false
+	return spare, ok && d.canDrop(spare.ID)
+}
+
+// canDrop reports whether those alive are a majority without a voter.
+func (d *decision) canDrop(id string) bool {
+	alive := d.alive
+	if d.lives(id) {
+		alive--
 	}
-	return spare, ok
+	return alive >= (len(d.voters)-1)/2+1
 }
 
 // grow adds voters by twos.
@@ -321,7 +327,7 @@ func (d *decision) shrink() {
 	}
 	for len(d.voters) >= d.policy.Voters+2 {
 		for range 2 {
-			m, ok := d.spare()
+			m, ok := d.spare("")
 			if !ok {
 				return
 			}
@@ -339,45 +345,52 @@ func (d *decision) forget() {
 	}
 }
 
-// Depart returns the steps by which a member leaves of its own will, and whether it
-// can now: the last voter cannot before another node is caught up, and the leader not
-// before another one leads. The number of voters stays odd.
-func Depart(leader, id string, members []Member) (changes []Change, ok bool) {
+// Depart returns the steps by which a member leaves of its own will, and whether it is
+// gone after them: the last voter cannot leave before another node is caught up, the
+// leader not before another one leads, and nobody without whom those that answer are
+// no majority. The number of voters stays odd.
+func Depart(leader, id string, members []Member) (changes []Change, gone bool) {
 	d := decision{view: View{Leader: leader}}
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	var leaving *Member
 	for _, m := range members {
-		switch {
-		case m.ID == id:
+		d.view.Nodes = append(d.view.Nodes, Node{ID: m.ID, Alive: m.CaughtUp})
+		if m.ID == id {
 			leaving = &m
-			if m.Voter {
-				d.voters = append(d.voters, m)
-			}
+		}
+		switch {
 		case m.Voter:
 			d.voters = append(d.voters, m)
-		case m.CaughtUp:
+			if d.lives(m.ID) {
+				d.alive++
+			}
+		case m.CaughtUp && m.ID != id:
 			d.ready = append(d.ready, m)
 		}
 	}
-	byID := func(a, b Member) int { return cmp.Compare(a.ID, b.ID) }
-	slices.SortFunc(d.voters, byID)
-	slices.SortFunc(d.ready, byID)
-	d.alive = len(d.voters)
 	switch {
 	case leaving == nil:
 		return nil, true // it has left
 	case !leaving.Voter:
 		d.add(Remove, *leaving, "it leaves")
 		return d.changes, true
-	case len(d.ready) > 0:
+	case len(d.voters)%2 == 0:
+		// Its place is taken already.
+	case d.canPromote(1):
 		d.promote("%s leaves", id)
-	case len(d.voters) == 1:
-		return nil, false
+	case id == leader:
+		// Whoever leads next takes a vote off.
+	default:
+		m, ok := d.spare(id)
+		if !ok {
+			return nil, false
+		}
+		d.drop(m, "%s leaves, and %d voters are no better than %d", id, len(d.voters)-1, len(d.voters)-2)
 	}
-	if id == leader {
+	if id == leader || !d.canDrop(id) {
 		return d.changes, false
 	}
-	d.voters = slices.DeleteFunc(d.voters, func(m Member) bool { return m.ID == id })
 	d.add(Remove, *leaving, "it leaves")
-	d.mend()
 	return d.changes, true
 }

@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,13 +22,13 @@ func TestDecide(t *testing.T) {
 				v.Leader = d.Words()[0]
 				return "", nil
 			case "node":
-				for _, id := range d.Words() {
+				for _, id := range ids(d) {
 					n := Node{ID: id, Addr: d.Arg("addr", id+":1"), Zone: d.Arg("zone", ""), Alive: !d.Has("dead"), SinceMs: d.Int("since", 0)}
 					v.Nodes = append(without(v.Nodes, func(o Node) bool { return o.ID == id }), n)
 				}
 				return "", nil
 			case "voter", "non-voter":
-				for _, id := range d.Words() {
+				for _, id := range ids(d) {
 					m := Member{ID: id, Addr: d.Arg("addr", id+":1"), Voter: d.Verb == "voter", CaughtUp: !d.Has("behind")}
 					v.Members = append(without(v.Members, func(o Member) bool { return o.ID == id }), m)
 				}
@@ -45,6 +46,11 @@ func TestDecide(t *testing.T) {
 			return "", fmt.Errorf("unknown directive %s", d.Verb)
 		}
 	})
+}
+
+// ids are the words that are no property.
+func ids(d *script.Directive) []string {
+	return without(d.Words(), func(word string) bool { return word == "dead" || word == "behind" })
 }
 
 func print(changes []Change, after string) string {
@@ -165,6 +171,55 @@ func TestDecideProperties(t *testing.T) {
 		}
 		if voters, alive := count(); voters%2 == 0 && alive >= voters/2+1 {
 			t.Fatalf("%d voters are left", voters)
+		}
+	})
+}
+
+// TestDepartProperties proves over random groups: whoever leaves, each step keeps those
+// that answer a majority, if they were one; the leader keeps its vote; and who is gone
+// leaves an odd number of voters.
+func TestDepartProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := View{Leader: "n0"}
+		for i := range rapid.IntRange(1, 7).Draw(t, "members") {
+			v.Members = append(v.Members, Member{
+				ID: fmt.Sprintf("n%d", i), Addr: "x:1",
+				Voter:    i == 0 || rapid.Bool().Draw(t, "voter"),
+				CaughtUp: i == 0 || rapid.IntRange(0, 3).Draw(t, "caught up") > 0,
+			})
+		}
+		id := fmt.Sprintf("n%d", rapid.IntRange(0, len(v.Members)).Draw(t, "leaves"))
+		count := func() (voters, alive int) {
+			for _, m := range v.Members {
+				if m.Voter {
+					voters++
+					if m.CaughtUp {
+						alive++
+					}
+				}
+			}
+			return voters, alive
+		}
+		before, _ := count()
+		changes, gone := Depart(v.Leader, id, v.Members)
+		for _, c := range changes {
+			voters, alive := count()
+			had := alive >= voters/2+1
+			take(&v, []Change{c})
+			voters, alive = count()
+			switch {
+			case had && alive < voters/2+1:
+				t.Fatalf("%v leaves %d of %d", c, alive, voters)
+			case c.ID == v.Leader && c.Kind != AddVoter:
+				t.Fatalf("%v is done to the leader", c)
+			}
+		}
+		still := slices.ContainsFunc(v.Members, func(m Member) bool { return m.ID == id })
+		if gone == still {
+			t.Fatalf("gone is %t after %v", gone, changes)
+		}
+		if voters, _ := count(); gone && before%2 == 1 && voters%2 == 0 {
+			t.Fatalf("%d voters are left after %v", voters, changes)
 		}
 	})
 }
