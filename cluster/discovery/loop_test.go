@@ -110,16 +110,11 @@ func TestFailedAddressIsLeftAlone(t *testing.T) {
 		var dials []time.Time
 		joined := time.Time{}
 		chatty := source{"chatty", func(ctx context.Context, found Found) error {
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-tick.C:
-					found([]netip.AddrPort{numbered(1), numbered(1)}, nil)
-				}
+			for ctx.Err() == nil {
+				until(t, time.Now().Add(10*time.Millisecond))
+				found([]netip.AddrPort{numbered(1), numbered(1)}, nil)
 			}
+			return nil
 		}}
 		l := NewLoop(Config{Sources: []Discoverer{chatty, chatty}, Join: func(context.Context, netip.AddrPort) error {
 			mu.Lock()
