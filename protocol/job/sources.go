@@ -23,8 +23,8 @@ type source struct {
 	// unconfirmed is, by subtask, the assignment of a split that its reader has
 	// not acknowledged, or nil.
 	unconfirmed []*messages.SplitAssignment
-	// waiting are the snapshots that wait for unconfirmed assignments; requests
-	// that come meanwhile are postponed, so that the wait ends.
+	// waiting are the snapshots that wait until the source is settled; requests that
+	// come meanwhile are postponed, so that the wait ends.
 	waiting   []waitingSnapshot
 	postponed []*messages.SplitRequest
 }
@@ -35,10 +35,13 @@ type waitingSnapshot struct {
 	task *messages.SnapshotOperatorCoordinator
 }
 
-// settled reports that no split is on its way to a reader.
+// settled reports that no split is on its way to a reader: neither sent and not
+// confirmed, nor held for the snapshot of an older checkpoint. A split that is held
+// has left the enumerator and is behind the reader's snapshot of that one, but the
+// snapshot of a newer one would be taken without it.
 func (s *source) settled() bool {
-	for _, a := range s.unconfirmed {
-		if a != nil {
+	for subtask, a := range s.unconfirmed {
+		if a != nil || s.held[subtask] != 0 {
 			return false
 		}
 	}
@@ -111,9 +114,14 @@ func (m *Master) splitAck(a *messages.SplitAck) {
 	}
 }
 
-// confirmed may be what snapshots of the enumerator waited for.
+// confirmed: a reader has its split.
 func (m *Master) confirmed(s *source, subtask int) {
 	s.unconfirmed[subtask] = nil
+	m.answerWaiting(s)
+}
+
+// answerWaiting takes the snapshots that waited for the source to be settled.
+func (m *Master) answerWaiting(s *source) {
 	if !s.settled() {
 		return
 	}
@@ -227,4 +235,5 @@ func (m *Master) release(s *source, subtask int, assignment proto.Message) {
 			m.assign(s, e, assignment.(*messages.SplitAssignment))
 		}
 	}
+	m.answerWaiting(s) // where it was the word that there are no more splits
 }
