@@ -129,6 +129,9 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 		plan(w)
 	}
 	finished := w.Run(maxSteps, sim.ended)
+	if finished {
+		sim.cleaned()
+	}
 	record := sim.record()
 	r := &Run{Hash: w.Hash(), Steps: w.Steps(), ElapsedMs: w.ElapsedMs(), Faults: w.Faults, Noticed: sim.noticed,
 		Status: record.Status, Failure: record.Failure, Restarts: sim.noticed[restarted], LongestQueue: sim.rules.longest, Tail: w.Tail()}
@@ -138,7 +141,9 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	case !finished:
 		err = fmt.Errorf("the job did not end (status %v)", r.Status)
 	default:
-		r.Rows, err = sim.rules.end()
+		if err = sim.checkLeftovers(); err == nil {
+			r.Rows, err = sim.rules.end()
+		}
 	}
 	if err != nil {
 		return r, fmt.Errorf("seed %d, after %d steps and %d ms of virtual time: %w", seed, r.Steps, r.ElapsedMs, err)
@@ -267,6 +272,9 @@ const (
 	outcomeAsked      = "unknown outcomes asked for"
 	staleDropped      = "stale messages dropped"
 	restored          = "restores from a checkpoint"
+	leftSwept         = "files of earlier attempts swept"
+	sweepFailed       = "sweeps that failed"
+	foundClean        = "checkpoint directories clean at the end"
 )
 
 // event counts what the job does and holds it to the invariants.
@@ -282,6 +290,10 @@ func (sim *simulation) event(e protocol.Event) {
 		sim.noticed[staleDropped]++
 	case job.Restoring:
 		sim.noticed[restored]++
+	case job.Swept:
+		sim.noticed[leftSwept] += int(e.Files)
+	case job.SweepFailed:
+		sim.noticed[sweepFailed]++
 	case checkpoint.Aborted:
 		sim.noticed[checkpointAborted]++
 	case checkpoint.OutcomeUnknown:

@@ -34,6 +34,8 @@ import (
 //     changes nor goes away. All visible rows together are expected ones.
 //  6. No assertion fails, except those that guard channels against injected faults.
 //  7. No queue grows beyond its bound.
+//  8. When a job has ended for good and has swept its checkpoint directory, there is
+//     nothing in it that no retained checkpoint refers to.
 type invariants struct {
 	sim   *simulation
 	world *World
@@ -46,7 +48,8 @@ type invariants struct {
 	recorded  map[uint64]bool
 	newest    uint64 // of recorded
 	completed map[uint64]bool
-	longest   int // queue that was seen
+	longest   int  // queue that was seen
+	sweptLast bool // the sweep behind the job's end succeeded
 
 	changed  time.Time // of the output folder when it was looked at last
 	outages  int
@@ -151,6 +154,10 @@ func (i *invariants) event(e protocol.Event) {
 		if e.Checkpoint != i.newest {
 			i.broken("checkpoint %d is restored, but the newest completed one is %d", e.Checkpoint, i.newest)
 		}
+	case job.Swept:
+		i.sweptLast = i.over
+	case job.SweepFailed:
+		i.sweptLast = false
 	case job.StartingEmpty:
 		if i.newest != 0 {
 			i.broken("the job starts empty, but checkpoint %d is completed", i.newest)

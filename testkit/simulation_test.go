@@ -204,6 +204,9 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds, %d steps, longest queue %d\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, longest, table(faults), table(noticed))
+	if seeds >= 60 && !t.Failed() && (noticed[leftSwept] == 0 || noticed[foundClean] < seeds/2) {
+		t.Errorf("%d files of earlier attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
+	}
 	if seeds >= 2000 && !t.Failed() {
 		for _, kind := range FaultKinds() {
 			if faults[kind] < 100 {
