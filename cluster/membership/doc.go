@@ -24,7 +24,8 @@
 //
 // [Admit] refuses, in both directions, a node of another cluster name, of another
 // cluster id, or without a common version of the protocol. A node without a cluster
-// id is admitted by every cluster of its name. Two clusters of one name that meet
+// id is admitted by every cluster of its name, and should take that of the first that
+// it joins ([Membership.Update]). Two clusters of one name that meet
 // stay apart; [Yields] says whether this one has to give way, which is done by
 // leaving and starting again without a cluster id.
 //

@@ -70,6 +70,9 @@ func (f folder) config(id *Identity) Config {
 	}
 }
 
+// patient makes a node that no load of the machine lets fail.
+func patient(c *Config) { c.Preset = Local }
+
 // kill ends the node without a word.
 func (n *testNode) kill() {
 	if err := n.Close(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -50,8 +49,9 @@ type Config struct {
 	FS  vfs.FS
 	Dir string
 	// OnEvent is told what happens to other nodes, one event at a time, from a
-	// goroutine of its own. While it runs, events of one node are combined. It must
-	// not call Leave or Close. May be nil.
+	// goroutine of its own, and perhaps before Start returns. While it runs, events
+	// of one node are combined. Close waits for it, so it must not call Leave or
+	// Close. May be nil.
 	OnEvent func(Event)
 	// Log takes in what gossip reports, bounded in rate; nil means nothing.
 	Log *slog.Logger
@@ -80,6 +80,8 @@ type Membership struct {
 	// joining are calls of Join that may outlive their context.
 	joining sync.WaitGroup
 
+	// ending is held by Leave and Close, which memberlist cannot do at once.
+	ending  sync.Mutex
 	telling sync.WaitGroup
 	stop    chan struct{}
 }
@@ -323,8 +325,10 @@ func (m *Membership) replace(change func(*messages.NodeMeta)) error {
 // cannot be told before ctx is done they will see it fail instead, and the error
 // says so; the node is closed in any case.
 func (m *Membership) Leave(ctx context.Context) error {
+	m.ending.Lock()
+	defer m.ending.Unlock()
 	if err := m.replace(func(meta *messages.NodeMeta) { meta.Leaving = true }); err != nil {
-		return errors.Join(err, m.Close())
+		return errors.Join(err, m.close())
 	}
 	// Two steps, because a member's last words are all that others keep of it.
 	err := m.list.UpdateNode(remaining(ctx))
@@ -332,12 +336,18 @@ func (m *Membership) Leave(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("not all members could be told that the node leaves: %w", err)
 	}
-	return errors.Join(err, m.Close())
+	return errors.Join(err, m.close())
 }
 
 // Close ends gossip without a word: to others this node fails. It returns when all
 // sockets are closed. More calls do nothing.
 func (m *Membership) Close() error {
+	m.ending.Lock()
+	defer m.ending.Unlock()
+	return m.close()
+}
+
+func (m *Membership) close() error {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
@@ -349,9 +359,6 @@ func (m *Membership) Close() error {
 	close(m.stop)
 	m.joining.Wait()
 	m.telling.Wait()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
 	return err
 }
 

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"cutwater/cluster/secret"
 	"cutwater/messages"
@@ -235,7 +239,8 @@ func TestNobodyThere(t *testing.T) {
 // change nothing: the next node joins.
 func TestGarbageChangesNothing(t *testing.T) {
 	name := randomName()
-	a := newFolder(name).run(t)
+	// Silence is not ended by a time-out here, but by the bound and by Close.
+	a := newFolder(name).run(t, func(c *Config) { c.tune = func(m *memberlist.Config) { m.TCPTimeout = time.Hour } })
 	packets, err := net.Dial("udp", a.Address().String())
 	if err != nil {
 		t.Fatal(err)
@@ -255,12 +260,20 @@ func TestGarbageChangesNothing(t *testing.T) {
 		}
 		stream.Close()
 	}
-	for range maxStreams + 10 {
+	for i := range maxStreams + 1 {
 		stream, err := net.Dial("tcp", a.Address().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stream.Close()
+		if i == maxStreams {
+			if err := stream.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("connection %d is still open: %v", i+1, err)
+			}
+		}
 	}
 	b := newFolder(name).run(t)
 	a.mustJoin(b) // a cannot be reached now, and reaches others
