@@ -43,12 +43,13 @@ func (s *Store) Bootstrap(ctx context.Context, clusterID string) error {
 	if err := s.file.put(clusterKey, []byte(clusterID)); err != nil {
 		return err
 	}
-	s.founded(clusterID)
+	s.rename("", clusterID)
 	self := raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(s.options.NodeID), Address: raft.ServerAddress(s.options.Advertise)}
-	switch err := s.await(ctx, s.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{self}})); {
-	case errors.Is(err, raft.ErrCantBootstrap):
-		return fmt.Errorf("%w, of cluster %s", ErrHasLog, s.ClusterID())
-	case err != nil:
+	if err := s.await(ctx, s.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{self}})); err != nil {
+		s.rename(clusterID, "")
+		if errors.Is(err, raft.ErrCantBootstrap) {
+			return fmt.Errorf("%w, of cluster %s", ErrHasLog, s.ClusterID())
+		}
 		return fmt.Errorf("metadata: the cluster cannot begin: %w", err)
 	}
 	s.elect()
@@ -62,6 +63,16 @@ func (s *Store) Bootstrap(ctx context.Context, clusterID string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("metadata: the cluster has begun, but its only voter does not lead yet: %w", ctx.Err())
 		}
+	}
+}
+
+// rename changes the id under which this node speaks to others, unless it has learned
+// another one meanwhile.
+func (s *Store) rename(from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clusterID == from {
+		s.clusterID = to
 	}
 }
 

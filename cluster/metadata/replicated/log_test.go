@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -202,6 +203,42 @@ func TestSilentDisk(t *testing.T) {
 	case err := <-returned:
 		t.Fatalf("it went on without its term: %v", err)
 	default:
+	}
+}
+
+// TestCloseSilent: a store whose disk takes nothing any more answers nothing, and can
+// be closed.
+func TestCloseSilent(t *testing.T) {
+	g := newGroup(t, Options{ElectionTimeoutMs: 20, TimeoutMs: 200})
+	n := g.start("a")
+	bootstrap(t, n)
+	register(t, n)
+	if err := n.file.close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r, err := n.Propose(context.Background(), metadatatest.Allocate(metadatatest.Job, 1))
+		if err == nil && r.Outcome != messages.MetadataOutcome_UNKNOWN || err != nil && !errors.Is(err, metadata.ErrUnavailable) {
+			t.Fatalf("answered %v, %v", r, err)
+		}
+	}
+	g.stop(n)
+}
+
+// TestCutShort: a node whose Bootstrap did not come to an entry may join any cluster.
+func TestCutShort(t *testing.T) {
+	g := newGroup(t, Options{})
+	b := g.start("b")
+	if err := b.file.put(clusterKey, []byte(otherCluster)); err != nil {
+		t.Fatal(err)
+	}
+	g.stop(b)
+	b = g.start("b")
+	bootstrap(t, g.start("a"))
+	g.start("c")
+	g.steer(Policy{}, 3)
+	if id := b.ClusterID(); id != testCluster {
+		t.Fatalf("it is of cluster %q", id)
 	}
 }
 

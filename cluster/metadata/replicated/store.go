@@ -107,6 +107,9 @@ func (s *Store) join(snapshots raft.SnapshotStore) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("metadata: %s: %w", s.options.Dir, err), s.transport.Close(), s.mux.Close())
 	}
+	if len(s.Members()) == 0 {
+		s.clusterID = "" // of a Bootstrap that was cut short: any cluster may take this node in
+	}
 	observations := make(chan raft.Observation, 64)
 	s.raft.RegisterObserver(raft.NewObserver(observations, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
@@ -240,24 +243,28 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.cancel()
-	s.calls.Wait()
-	s.loops.Wait()
 	// The library forgets what it has not settled when it stops. It settles all within
-	// an election timeout, unless the disk hangs.
-	s.within(4*time.Duration(s.options.ElectionTimeoutMs)*time.Millisecond, &s.futures)
+	// an election timeout, unless the disk cannot be written.
+	s.within(4*time.Duration(s.options.ElectionTimeoutMs)*time.Millisecond, func() {
+		s.calls.Wait()
+		s.loops.Wait()
+		s.futures.Wait()
+	})
 	close(s.file.stop)
 	err := s.raft.Shutdown().Error()
+	s.calls.Wait()
+	s.loops.Wait()
 	s.transport.CloseStreams()
 	err = errors.Join(err, s.transport.Close(), s.mux.Close())
 	s.links.wait()
 	return errors.Join(err, s.file.close())
 }
 
-// within waits for the group, but not for ever.
-func (s *Store) within(limit time.Duration, group *sync.WaitGroup) {
+// within waits for what is waited for, but not for ever.
+func (s *Store) within(limit time.Duration, wait func()) {
 	done := make(chan struct{})
 	go func() {
-		group.Wait()
+		wait()
 		close(done)
 	}()
 	timer := time.NewTimer(limit)
