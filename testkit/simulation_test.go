@@ -78,6 +78,9 @@ const union = header + `
     sink: {file: {path: out, format: csv}}
 `
 
+// overlapping checkpoints: most begin before the one before them ends.
+var overlapping = strings.NewReplacer("interval: 50ms,", "interval: 10ms, max-concurrent: 4,", "split-size: 1KiB", "split-size: 256B").Replace(chain)
+
 func scenario(topology string, parallelism int, inline string, nodes, rows int) *Scenario {
 	return &Scenario{
 		Topology: fmt.Sprintf(topology, parallelism, inline),
@@ -91,6 +94,7 @@ func scenario(topology string, parallelism int, inline string, nodes, rows int) 
 func scenarios() map[string]*Scenario {
 	return map[string]*Scenario{
 		"chain":        scenario(chain, 2, standard, 2, 600),
+		"overlapping":  scenario(overlapping, 2, standard, 2, 600),
 		"shuffle":      scenario(shuffle, 2, small, 2, 600),
 		"union":        scenario(union, 2, small, 3, 400),
 		"more readers": scenario(shuffle, 4, standard, 2, 60),
