@@ -45,12 +45,12 @@ func (s *Store) Bootstrap(ctx context.Context, clusterID string) error {
 	}
 	s.rename("", clusterID)
 	self := raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(s.options.NodeID), Address: raft.ServerAddress(s.options.Advertise)}
-	if err := s.await(ctx, s.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{self}})); err != nil {
+	switch err := s.await(ctx, s.raft.BootstrapCluster(raft.Configuration{Servers: []raft.Server{self}})); {
+	case errors.Is(err, raft.ErrCantBootstrap):
 		s.rename(clusterID, "")
-		if errors.Is(err, raft.ErrCantBootstrap) {
-			return fmt.Errorf("%w, of cluster %s", ErrHasLog, s.ClusterID())
-		}
-		return fmt.Errorf("metadata: the cluster cannot begin: %w", err)
+		return fmt.Errorf("%w, of cluster %s", ErrHasLog, s.ClusterID())
+	case err != nil:
+		return fmt.Errorf("metadata: whether the cluster has begun is not known: %w", err)
 	}
 	s.elect()
 	for {
