@@ -272,7 +272,7 @@ const (
 	outcomeAsked      = "unknown outcomes asked for"
 	staleDropped      = "stale messages dropped"
 	restored          = "restores from a checkpoint"
-	leftSwept         = "files of earlier attempts swept"
+	leftSwept         = "files of ended attempts swept"
 	sweepFailed       = "sweeps that failed"
 	foundClean        = "checkpoint directories clean at the end"
 )

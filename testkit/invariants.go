@@ -34,8 +34,8 @@ import (
 //     changes nor goes away. All visible rows together are expected ones.
 //  6. No assertion fails, except those that guard channels against injected faults.
 //  7. No queue grows beyond its bound.
-//  8. When a job has ended for good and has swept its checkpoint directory, there is
-//     nothing in it that no retained checkpoint refers to.
+//  8. A sweep of the job's checkpoint directory spares all that retained checkpoints
+//     refer to; the one behind the job's end leaves nothing else.
 type invariants struct {
 	sim   *simulation
 	world *World
@@ -156,6 +156,9 @@ func (i *invariants) event(e protocol.Event) {
 		}
 	case job.Swept:
 		i.sweptLast = i.over
+		if err := i.sim.checkRetained(); err != nil {
+			i.world.Fail(err)
+		}
 	case job.SweepFailed:
 		i.sweptLast = false
 	case job.StartingEmpty:

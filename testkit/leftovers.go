@@ -3,9 +3,9 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"cutwater/messages"
 	"cutwater/storage"
@@ -20,49 +20,62 @@ func (sim *simulation) cleaned() {
 	sim.world.Run(maxSteps, func() bool { return sim.job.Done() || !n.lives(life) })
 }
 
-// leftovers returns the files of the job's checkpoint directory that no retained
-// checkpoint refers to. The shared directory itself may stay.
-func (sim *simulation) leftovers() ([]string, error) {
-	const root = "/checkpoints/" + jobID
-	disk := sim.world.Disk()
-	store := filestore.New(filestore.Options{FS: disk, Dir: "/checkpoints", Job: jobID})
-	keep := map[string]bool{root + "/shared": true}
+// root is the job's checkpoint directory.
+const root = "/checkpoints/" + jobID
+
+// retained returns the paths of all that retained checkpoints refer to, and their
+// directories.
+func (sim *simulation) retained() (map[string]bool, error) {
+	store := filestore.New(filestore.Options{FS: sim.world.Disk(), Dir: "/checkpoints", Job: jobID})
+	names := map[string]bool{}
 	for _, c := range sim.record().Completed {
-		keep[path.Join(root, c.Location)] = true
-		keep[path.Join(root, c.Location, storage.MetadataName)] = true
 		m, err := store.Load(context.Background(), c)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("invariant broken: %w", err)
 		}
+		names[path.Join(root, c.Location)] = true
+		names[path.Join(root, c.Location, storage.MetadataName)] = true
 		storage.EachHandle(m, func(h *messages.StateHandle) {
 			if f := h.GetFile(); f != nil {
-				keep[path.Join(root, f.GetPath())] = true
+				names[path.Join(root, f.GetPath())] = true
 			}
 		})
 	}
-	var left []string
-	for _, pattern := range []string{root + "/*", root + "/*/*"} {
-		names, err := disk.Glob(pattern)
-		if err != nil {
-			return nil, err
+	return names, nil
+}
+
+// checkRetained: a sweep has spared all that retained checkpoints refer to.
+func (sim *simulation) checkRetained() error {
+	names, err := sim.retained()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if _, missing := sim.world.Disk().Stat(name); missing != nil {
+			return fmt.Errorf("invariant broken: a checkpoint is retained, and a sweep took its %s", name)
 		}
-		left = append(left, slices.DeleteFunc(names, func(name string) bool { return keep[name] })...)
 	}
-	return left, nil
+	return err
 }
 
 // checkLeftovers: a job whose last sweep succeeded leaves nothing that no retained
-// checkpoint refers to.
+// checkpoint refers to. The shared directory itself may stay.
 func (sim *simulation) checkLeftovers() error {
 	if !sim.rules.sweptLast || !sim.job.Done() {
 		return nil // its coordinator died over it, or the disk refused
 	}
-	left, err := sim.leftovers()
+	names, err := sim.retained()
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
-		return fmt.Errorf("invariant broken: the job has ended and swept its checkpoint directory, and left are\n%s", strings.Join(left, "\n"))
+	names[root+"/shared"] = true
+	for _, pattern := range []string{root + "/*", root + "/*/*"} {
+		found, err := sim.world.Disk().Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, name := range found {
+			if !names[name] {
+				return fmt.Errorf("invariant broken: the job has ended and swept its checkpoint directory, and left %s", name)
+			}
+		}
 	}
 	sim.noticed[foundClean]++
 	return nil

@@ -98,6 +98,7 @@ func scenarios() map[string]*Scenario {
 		"shuffle":      scenario(shuffle, 2, small, 2, 600),
 		"union":        scenario(union, 2, small, 3, 400),
 		"more readers": scenario(shuffle, 4, standard, 2, 60),
+		"increments":   scenario(strings.Replace(shuffle, "{interval", "{incremental: true, interval", 1), 2, small, 2, 600),
 	}
 }
 
@@ -209,7 +210,7 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d seeds, %d steps, longest queue %d\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, longest, table(faults), table(noticed))
 	if seeds >= 60 && !t.Failed() && (noticed[leftSwept] == 0 || noticed[foundClean] < seeds/2) {
-		t.Errorf("%d files of earlier attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
+		t.Errorf("%d files of ended attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
 	}
 	if seeds >= 2000 && !t.Failed() {
 		for _, kind := range FaultKinds() {

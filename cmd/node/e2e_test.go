@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -135,6 +136,25 @@ func checkSubset(t *testing.T, topology string) {
 	}
 }
 
+// checkNoOrphans: a job that has finished keeps no checkpoint, so no file may be left
+// in the checkpoint directory, of whichever run.
+func checkNoOrphans(t *testing.T, topology string) {
+	t.Helper()
+	checkpoints, err := filepath.Glob(filepath.Join(filepath.Dir(topology), ".cutwater/*/checkpoints"))
+	if err != nil || len(checkpoints) != 1 {
+		t.Fatalf("checkpoint directories: %v, %v", checkpoints, err)
+	}
+	err = filepath.WalkDir(checkpoints[0], func(path string, d fs.DirEntry, err error) error {
+		if err == nil && (!d.IsDir() || strings.HasPrefix(d.Name(), "chk-")) {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func run(t *testing.T, binary string, args ...string) (code int, stderr string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -247,6 +267,7 @@ func TestKill(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	checkExact(t, topology)
+	checkNoOrphans(t, topology)
 }
 
 // Killed at every named place between a written segment and a synced commit, the
@@ -273,6 +294,7 @@ func TestKillAtFailpoints(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
 			checkExact(t, topology)
+			checkNoOrphans(t, topology)
 		})
 	}
 }

@@ -98,12 +98,12 @@ func (e HookFailed) String() string {
 	return fmt.Sprintf("the master hook %s was not closed: %s", e.Hook, e.Failure)
 }
 
-// Swept: what attempts before left in the job's checkpoint directory is deleted.
+// Swept: what ended attempts left in the job's checkpoint directory is deleted.
 type Swept struct{ Files, Bytes uint64 }
 
 // String is the event as one line.
 func (e Swept) String() string {
-	return fmt.Sprintf("swept %d files of earlier attempts, %d bytes", e.Files, e.Bytes)
+	return fmt.Sprintf("swept %d files of ended attempts, %d bytes", e.Files, e.Bytes)
 }
 
 // SweepFailed: some of it may still be there. The next attempt tries again.
@@ -111,7 +111,7 @@ type SweepFailed struct{ Failure string }
 
 // String is the event as one line.
 func (e SweepFailed) String() string {
-	return "files of earlier attempts are left: " + e.Failure
+	return "files of ended attempts are left: " + e.Failure
 }
 
 // StoreUnavailable: the metadata store did not answer a command; it is asked
