@@ -156,3 +156,21 @@ func TestKindsOfFailure(t *testing.T) {
 		}
 	}
 }
+
+// A sweep deletes the files of a checkpoint that was never recorded, says how many, and
+// is not put off by damage on the way from the disk.
+func TestSweep(t *testing.T) {
+	w, disk, _, _ := stored(t)
+	faulty := vfs.Faulty(disk, vfs.Plan{Faults: []vfs.Fault{{Kind: vfs.Flip, Op: vfs.OpRead, Nth: 1}}})
+	w.store = filestore.New(filestore.Options{FS: faulty, Dir: "/chk", Job: testJob, Epoch: 2})
+	done := &messages.WorkDone{}
+	err := w.run(context.Background(), &messages.SweepCheckpoints{Fence: &messages.Fence{Job: testJob, Epoch: 2, Attempt: 2000001}, Newest: 1}, done)
+	if left, _ := disk.Glob("/chk/*/*/*"); err != nil || done.GetCheckpointsSwept().GetFiles() != 3 || len(left) != 0 {
+		t.Errorf("swept %v, left %v, %v", done.GetCheckpointsSwept(), left, err)
+	}
+	w.store = filestore.New(filestore.Options{FS: disk, Dir: "/chk", Job: testJob, Epoch: 3})
+	done = &messages.WorkDone{}
+	if err := w.run(context.Background(), &messages.SweepCheckpoints{Fence: &messages.Fence{Job: testJob, Epoch: 2}}, done); err == nil || done.Result != nil {
+		t.Errorf("another epoch's sweep ended with %v, %v", done.Result, err)
+	}
+}

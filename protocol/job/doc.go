@@ -28,6 +28,10 @@
 // restart strategy says. A job that could not start keeps every checkpoint. The end is recorded in the metadata store before
 // checkpoints are let go and master hooks are closed.
 //
+// What crashed tasks left in the checkpoint directory is swept after the first
+// checkpoint of each attempt, and after the end of a job that FINISHED or was
+// CANCELED. That it fails is an event.
+//
 // # Conversations
 //
 // Deploy and CancelTask are resent until the task has reported; a repetition

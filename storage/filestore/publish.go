@@ -68,7 +68,7 @@ func (s *Store) link(dir string, m *messages.CheckpointMetadata, content []byte)
 	if err == nil {
 		failpoint.Hit(failpoint.MetadataLinked)
 	}
-	// The temporary name is of no more use; if it stays, Sweep removes it.
+	// The temporary name is of no more use; if it stays, it goes with the directory.
 	_ = s.fs.Remove(temporary)
 	if err != nil {
 		return err

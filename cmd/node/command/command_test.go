@@ -112,6 +112,9 @@ func TestEvents(t *testing.T) {
 	}
 	*now = now.Add(repeatEvery)
 	p.event(job.StoreUnavailable{What: "StartEpoch", Failure: "full"})
+	p.event(job.Swept{})
+	p.event(job.Swept{Files: 3, Bytes: 4096})
+	p.event(job.SweepFailed{Failure: "full"})
 	where := ""
 	p.panics = func(e node.CoordinatorFallen) string { where = e.Stack; return "panic.log" }
 	p.event(node.CoordinatorFallen{Job: "j", Life: 4, Cause: "a broken assertion", Stack: "goroutine 1", GivenUp: true})
@@ -122,6 +125,8 @@ func TestEvents(t *testing.T) {
 12:00:00.000 operator "in": malformed record: f.csv:3: bad; further ones are only counted
 12:00:00.000 the metadata store did not answer StartEpoch: full
 12:00:10.000 the metadata store did not answer StartEpoch: full
+12:00:10.000 swept 3 files of ended attempts, 4096 bytes
+12:00:10.000 files of ended attempts are left: full
 12:00:10.000 coordinator 4 of job j failed: a broken assertion; the job is given up; the stack is in panic.log
 `
 	if out.String() != want {

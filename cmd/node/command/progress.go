@@ -108,7 +108,11 @@ func (p *progress) event(e protocol.Event) {
 			p.unavailable = now
 			p.print(e.String())
 		}
-	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost,
+	case job.Swept:
+		if e.Files > 0 {
+			p.print(e.String())
+		}
+	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost, job.SweepFailed,
 		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
 		p.print(e.String())
 	}
