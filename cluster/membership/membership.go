@@ -340,7 +340,8 @@ func (m *Membership) Leave(ctx context.Context) error {
 }
 
 // Close ends gossip without a word: to others this node fails. It returns when all
-// sockets are closed. More calls do nothing.
+// sockets are closed; a probe of gossip may wait for the end of its time-out. More
+// calls do nothing.
 func (m *Membership) Close() error {
 	m.ending.Lock()
 	defer m.ending.Unlock()

@@ -17,15 +17,22 @@ import (
 
 // VerifyTestMain runs the tests and ends the process: with a failure if they pass
 // and leave goroutines or open files behind. It is the last call of TestMain.
-func VerifyTestMain(m *testing.M) {
+//
+// Goroutines that are in one of the functions late are left out: those of a library
+// that end by themselves, but not at once. The names are as in a stack trace.
+func VerifyTestMain(m *testing.M, late ...string) {
 	before := openFiles()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	var options []goleak.Option
+	for _, name := range late {
+		options = append(options, goleak.IgnoreAnyFunction(name))
+	}
+	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
 		if left := added(before, openFiles()); code == 0 && len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "leak: the tests left %d files open:\n%s\n", len(left), strings.Join(left, "\n"))
 			code = 1
 		}
 		os.Exit(code)
-	}))
+	}))...)
 }
 
 // openFiles lists the files that this process has open, one entry a descriptor,
