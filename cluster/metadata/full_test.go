@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -81,6 +82,8 @@ func fillUp(path string) {
 	big.GetRegisterJob().Graph.Name = strings.Repeat("x", 4<<20)
 	_, err = propose(big)
 	check(err != nil && strings.Contains(err.Error(), path) && strings.Contains(err.Error(), "disk"), "a full disk", err)
+	var errno syscall.Errno
+	check(errors.As(err, &errno), "a full disk is no failure of input and output", err)
 	r, err := s.Job(ctx, metadatatest.Job)
 	check(err == nil && r.Graph.Name == "test", "the failed command was applied", err)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -235,12 +236,27 @@ func (l *Local) commit(batch []*proposal) {
 	}
 }
 
+// unwritten is a failure of the disk below the log. It is one of input and output
+// by its kind, because of some failures bbolt keeps the text alone.
+type unwritten struct {
+	path  string
+	cause error
+}
+
+// Error says which file, why, and what to do.
+func (e *unwritten) Error() string {
+	return fmt.Sprintf("metadata: %s cannot be written: %v; free disk space or repair the disk", e.path, e.cause)
+}
+
+// Unwrap returns the cause and the kind.
+func (e *unwritten) Unwrap() []error { return []error{e.cause, syscall.EIO} }
+
 // failed answers a batch whose transaction failed. If its entries are not in the
 // file, nothing happened and the next command may succeed. If they are, the
 // failure was that of the fsync, and nobody can say what a crash would leave:
 // only opening the file again tells.
 func (l *Local) failed(batch []*proposal, first uint64, cause error) {
-	cause = fmt.Errorf("metadata: %s cannot be written: %w; free disk space or repair the disk", l.path, cause)
+	cause = &unwritten{l.path, cause}
 	written := false
 	if err := l.db.View(func(tx *bolt.Tx) error {
 		written = tx.Bucket(logBucket).Get(indexKey(first)) != nil
