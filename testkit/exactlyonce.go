@@ -8,6 +8,7 @@ import (
 	"path"
 	"sort"
 	"strings"
+	"time"
 
 	"cutwater/actors/coordinator"
 	"cutwater/actors/task"
@@ -114,6 +115,7 @@ type simulation struct {
 	settings *messages.JobSettings
 	job      *node.Job
 	noticed  map[string]int
+	endedAt  time.Time // on the disk, when the job's end was on record
 }
 
 // Run runs the scenario under a seed. The error says which invariant broke and
@@ -130,12 +132,13 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 	}
 	finished := w.Run(maxSteps, sim.ended)
 	if finished {
-		sim.cleaned()
+		err = sim.cleaned()
 	}
 	record := sim.record()
 	r := &Run{Hash: w.Hash(), Steps: w.Steps(), ElapsedMs: w.ElapsedMs(), Faults: w.Faults, Noticed: sim.noticed,
 		Status: record.Status, Failure: record.Failure, Restarts: sim.noticed[restarted], LongestQueue: sim.rules.longest, Tail: w.Tail()}
 	switch {
+	case err != nil:
 	case w.Err() != nil:
 		err = w.Err()
 	case !finished:

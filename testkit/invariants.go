@@ -35,7 +35,7 @@ import (
 //  6. No assertion fails, except those that guard channels against injected faults.
 //  7. No queue grows beyond its bound.
 //  8. A sweep of the job's checkpoint directory spares all that retained checkpoints
-//     refer to; the one behind the job's end leaves nothing else.
+//     refer to; the one behind the job's end leaves nothing else that was written before.
 type invariants struct {
 	sim   *simulation
 	world *World

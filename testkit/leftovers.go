@@ -10,14 +10,26 @@ import (
 	"cutwater/messages"
 	"cutwater/storage"
 	"cutwater/storage/filestore"
+	"cutwater/storage/vfs"
 )
 
 // cleaned runs the world on after the job's end is on record, until its coordinator
 // has deleted what it deletes, or died over it.
-func (sim *simulation) cleaned() {
+func (sim *simulation) cleaned() error {
+	// The disk's time is that of its last change.
+	const mark = "/ended"
+	if err := vfs.WriteFile(sim.world.Disk(), mark, nil); err != nil {
+		return err
+	}
+	info, err := sim.world.Disk().Stat(mark)
+	if err != nil {
+		return err
+	}
+	sim.endedAt = info.ModTime()
 	n := sim.world.node("n1")
 	life := n.life
 	sim.world.Run(maxSteps, func() bool { return sim.job.Done() || !n.lives(life) })
+	return nil
 }
 
 // root is the job's checkpoint directory.
@@ -56,7 +68,8 @@ func (sim *simulation) checkRetained() error {
 }
 
 // checkLeftovers: a job whose last sweep succeeded leaves nothing that no retained
-// checkpoint refers to. The shared directory itself may stay.
+// checkpoint refers to. The shared directory itself may stay, and what was written
+// after the end: by tasks of an earlier attempt whose node has not heard of it.
 func (sim *simulation) checkLeftovers() error {
 	if !sim.rules.sweptLast || !sim.job.Done() {
 		return nil // its coordinator died over it, or the disk refused
@@ -72,7 +85,11 @@ func (sim *simulation) checkLeftovers() error {
 			return err
 		}
 		for _, name := range found {
-			if !names[name] {
+			info, err := sim.world.Disk().Stat(name)
+			if err != nil {
+				return err
+			}
+			if !names[name] && info.ModTime().Before(sim.endedAt) {
 				return fmt.Errorf("invariant broken: the job has ended and swept its checkpoint directory, and left %s", name)
 			}
 		}
