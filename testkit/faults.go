@@ -95,7 +95,7 @@ func RandomFaults(seed uint64) Faults {
 	}
 	return Faults{
 		DropControl: some(0.02), DuplicateControl: some(0.02), DelayControl: some(0.02),
-		LoseData: some(0.002), DuplicateData: some(0.002), ReorderData: some(0.004), LoseCredit: some(0.004),
+		LoseData: some(0.003), DuplicateData: some(0.003), ReorderData: some(0.004), LoseCredit: some(0.006),
 		SlowTask: some(0.02), SlowWork: some(0.03),
 		MetadataUnknown: some(0.05), MetadataUnavailable: some(0.03),
 		DiskFails: some(0.003), DiskFlips: some(0.01), DiskSlow: some(0.01), CrashInWork: some(0.002),
