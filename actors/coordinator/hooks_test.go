@@ -91,7 +91,7 @@ func TestMasterHookFailsCheckpoint(t *testing.T) {
 	for _, e := range r.events {
 		said += e.String() + "\n"
 	}
-	if !strings.Contains(said, "aborted 1 TRIGGER_CHECKPOINT_FAILURE: the master hook lease: the lease is gone") {
+	if !strings.Contains(said, "failed 1 TRIGGER_CHECKPOINT_FAILURE: the master hook lease: the lease is gone") {
 		t.Errorf("events:\n%s", said)
 	}
 }

@@ -86,7 +86,11 @@ type Aborted struct {
 
 // String is the event as one line.
 func (e Aborted) String() string {
-	return fmt.Sprintf("aborted %d %s", e.Checkpoint, because(e.Reason, e.Cause))
+	outcome := "aborted"
+	if e.Failed {
+		outcome = "failed"
+	}
+	return fmt.Sprintf("%s %d %s", outcome, e.Checkpoint, because(e.Reason, e.Cause))
 }
 
 // RequestFailed: a request ended before it had an id.
