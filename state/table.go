@@ -114,11 +114,11 @@ func (t *Table) touch(hashes []uint64) {
 			n++
 		}
 	}
-	any := byte(0)
+	read := byte(0)
 	for _, slot := range homes[:n] {
-		any |= *slot
+		read |= *slot
 	}
-	t.touched = any
+	t.touched = read
 }
 
 func (t *Table) mustFix() {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -223,27 +222,21 @@ func flightsExact(t *testing.T, binary, parallelism, topology string) {
 	}
 }
 
-// killer runs the job in slices: each run is killed -9 after delay from the first
-// line that has the word in it.
-func killer(t *testing.T, binary, topology, word string, delay time.Duration) {
+// killAfter runs the job and kills it with -9 after delay from the first line that
+// has the word in it, if it has not ended before.
+func killAfter(t *testing.T, binary, topology, word string, delay time.Duration) {
 	t.Helper()
-	c := exec.Command(binary, "run", topology)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c, lines := start(t, binary, topology)
 	seen := false
-	for s := bufio.NewScanner(stderr); !seen && s.Scan(); {
-		seen = strings.Contains(s.Text(), word)
+	for !seen && lines.scanner.Scan() {
+		seen = strings.Contains(lines.scanner.Text(), word)
 	}
 	if seen {
 		time.Sleep(delay)
 	}
 	_ = c.Process.Signal(syscall.SIGKILL) // it may have ended
-	_, _ = io.Copy(io.Discard, stderr)
+	for lines.scanner.Scan() {
+	}
 	_ = c.Wait() // killed
 	checkSubset(t, topology)
 }
@@ -260,8 +253,8 @@ func TestKill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	topology := flights(t, append(source("        rate: 2000\n        split-size: 64KiB\n"), "interval: 1s", "interval: 100ms")...)
 	for range kills {
-		killer(t, binary, topology, "RUNNING", time.Duration(50+rng.IntN(550))*time.Millisecond)
-		killer(t, binary, topology, "completed", time.Duration(rng.IntN(200))*time.Millisecond)
+		killAfter(t, binary, topology, "RUNNING", time.Duration(50+rng.IntN(550))*time.Millisecond)
+		killAfter(t, binary, topology, "completed", time.Duration(rng.IntN(200))*time.Millisecond)
 	}
 	if code, stderr := run(t, binary, "run", topology); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
