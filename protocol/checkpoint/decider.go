@@ -54,6 +54,13 @@ type load struct {
 }
 
 // decider says which request may start now (Flink: CheckpointRequestDecider).
+//
+// Periodic requests queue like the others, as in Flink: those that a slow
+// checkpoint held up follow it one by one, without a gap, and a job whose
+// checkpoints last longer than the interval takes one after another. Only a full
+// queue drops them, before anything else. Who wants the gap sets the minimum pause:
+// then all that are held up fail after the completion (Flink fails the first, and
+// one more with each tick).
 type decider struct {
 	maxConcurrent int
 	minPauseMs    int64

@@ -97,42 +97,33 @@ func harmless(r messages.FailureReason, acknowledged bool) bool {
 	return false
 }
 
-// failureManager counts failures in a row (Flink: CheckpointFailureManager).
+// failureManager counts failures in a row (Flink: CheckpointFailureManager). Flink
+// also keeps the ids that it counted, so that each counts once; here a checkpoint
+// ends once, and nothing has to be kept.
 type failureManager struct {
 	tolerable     uint32
 	failures      uint32
-	countedIDs    map[uint64]bool
 	lastSucceeded uint64
 }
 
 // failed counts the failure of checkpoint id, 0 if it had none, and reports
-// whether that is one too many; then the count starts anew. An id counts once,
-// and not at all if a newer checkpoint succeeded.
+// whether that is one too many; then the count starts anew. It does not count if a
+// newer checkpoint succeeded.
 func (f *failureManager) failed(id uint64, reason messages.FailureReason) bool {
-	if !counted(reason) || id != 0 && (id <= f.lastSucceeded || f.countedIDs[id]) {
+	if !counted(reason) || id != 0 && id <= f.lastSucceeded {
 		return false
 	}
-	if f.countedIDs == nil {
-		f.countedIDs = make(map[uint64]bool)
-	}
-	f.countedIDs[id] = true
 	f.failures++
 	if f.failures <= f.tolerable {
 		return false
 	}
-	f.clear()
+	f.failures = 0
 	return true
 }
 
 // succeeded ends the row of failures, unless a newer checkpoint had already.
 func (f *failureManager) succeeded(id uint64) {
 	if id > f.lastSucceeded {
-		f.lastSucceeded = id
-		f.clear()
+		f.lastSucceeded, f.failures = id, 0
 	}
-}
-
-func (f *failureManager) clear() {
-	f.failures = 0
-	clear(f.countedIDs)
 }
