@@ -44,7 +44,7 @@ func (e *ScratchError) Unwrap() error { return e.Err }
 // cache bounds the bytes of resident chunks. What seals hold beyond that, at
 // most as much again for each live seal, is theirs and goes when they do.
 type cache struct {
-	home     *Tables
+	backend  *Tables
 	pager    Pager
 	limit    int
 	resident int
@@ -58,8 +58,8 @@ type cache struct {
 // evictAtOnce bounds the pages that one operation may have to write.
 const evictAtOnce = 64
 
-func newCache(home *Tables, p Pager, limit int64) *cache {
-	return &cache{home: home, pager: p, limit: int(limit)}
+func newCache(backend *Tables, p Pager, limit int64) *cache {
+	return &cache{backend: backend, pager: p, limit: int(limit)}
 }
 
 // get returns the chunk of a placement and makes it resident. Only here chunks
@@ -115,10 +115,10 @@ func (h *cache) evict() {
 	var put []Page
 	goal, circles := h.limit-h.limit/10, 0
 	for h.resident > goal && len(put) < evictAtOnce && circles < 3 {
-		t := h.home.tables[h.table]
+		t := h.backend.tables[h.table]
 		p, c := h.place, t.root.find(h.place)
 		if h.place = c.after(p); h.place == 0 {
-			if h.table++; h.table == len(h.home.tables) {
+			if h.table++; h.table == len(h.backend.tables) {
 				h.table, circles = 0, circles+1
 			}
 		}
@@ -130,12 +130,12 @@ func (h *cache) evict() {
 			put = h.drop(t, p, c, put)
 		}
 	}
-	h.home.reap(reapAtOnce)
+	h.backend.reap(reapAtOnce)
 	if len(put) == 0 && len(h.freed) < evictAtOnce {
 		return
 	}
 	if err := h.pager.Apply(put, h.freed); err != nil {
-		panic(&ScratchError{h.home.tables[h.table].Name, err})
+		panic(&ScratchError{h.backend.tables[h.table].Name, err})
 	}
 	h.freed = h.freed[:0]
 }

@@ -115,7 +115,7 @@ func (t *Table) leaf(p uint64) (*node, uint64) {
 func (t *Table) ownNode(at **node) *node {
 	n := *at
 	if n.gen != t.gen {
-		if t.home.sealed() {
+		if t.backend.sealed() {
 			n = n.copy(t.gen)
 			*at = n
 		}

@@ -15,7 +15,7 @@ import (
 // tables by name, in each the entries by placement. It runs on another goroutine
 // than the tables' and reads nothing that they change.
 func (v *view) write(ctx context.Context, w io.Writer) (entries uint64, err error) {
-	g := v.home.groups
+	g := v.backend.groups
 	h := segment.Header{MaxParallelism: g.MaxParallelism, FirstGroup: g.First, LastGroup: g.Last}
 	scans := make([]scan, len(v.tables))
 	for i, t := range v.tables {
@@ -73,7 +73,7 @@ func (s *scan) write(ctx context.Context, out *segment.Writer, state, group int)
 		if l.Namespaced {
 			hash = l.hashOf(slot)
 		}
-		of := keygroup.Of(hash, s.view.home.groups.MaxParallelism)
+		of := keygroup.Of(hash, s.view.backend.groups.MaxParallelism)
 		if of > group {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (s *scan) load() (err error) {
 	if v := s.view; v.delta && c.changed <= v.since || !v.delta && c.live == 0 {
 		return nil
 	}
-	if s.slots, s.arena, err = s.view.home.read(l, c); err != nil {
+	if s.slots, s.arena, err = s.view.backend.read(l, c); err != nil {
 		return err
 	}
 	for at := 0; at < len(s.slots); at += l.stride {

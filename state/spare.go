@@ -23,8 +23,8 @@ const minSpare, maxSpare = 64, 1024
 func (t *Table) own(p uint64, c *chunk) *chunk {
 	n, i := t.leaf(p)
 	t.changed = t.gen
-	if !t.home.sealed() {
-		t.home.freePage(c.page)
+	if !t.backend.sealed() {
+		t.backend.freePage(c.page)
 		c.owner, c.changed, c.page, c.frozen = t.gen, t.gen, 0, 0
 		n.put(i, c)
 		return c
@@ -54,8 +54,8 @@ func (t *Table) newChunk(slots int, depth uint8) *chunk {
 
 // drop gives a chunk up that the table has replaced. Seals may still read it.
 func (t *Table) drop(c *chunk) {
-	if t.home.cache != nil {
-		t.home.cache.uncount(c)
+	if t.backend.cache != nil {
+		t.backend.cache.uncount(c)
 	}
 	t.discard(c, c.page)
 }
@@ -63,15 +63,15 @@ func (t *Table) drop(c *chunk) {
 // discard gives up a chunk and a page as soon as no seal may read them.
 func (t *Table) discard(c *chunk, page uint64) {
 	d := dropped{t, c, page, t.gen, sizeClass(len(c.slots) / t.stride)}
-	if t.home.sealed() {
-		t.home.dropped = append(t.home.dropped, d)
+	if t.backend.sealed() {
+		t.backend.dropped = append(t.backend.dropped, d)
 	} else {
 		t.recycle(&d)
 	}
 }
 
 func (t *Table) recycle(d *dropped) {
-	t.home.freePage(d.page)
+	t.backend.freePage(d.page)
 	if d.class >= 0 && len(t.spare[d.class]) < t.spareLimit() {
 		if t.KeyWidth == 0 || t.ValueWidth == 0 {
 			d.chunk.arena = nil
@@ -82,7 +82,7 @@ func (t *Table) recycle(d *dropped) {
 
 func (t *Table) spareLimit() int {
 	n := max(minSpare, t.copied, t.kept)
-	if t.home.cache != nil {
+	if t.backend.cache != nil {
 		n = min(n, maxSpare)
 	}
 	return n
@@ -106,7 +106,7 @@ func (t *Table) reuse(class int) *chunk {
 	if class < 0 {
 		return new(chunk)
 	}
-	t.home.reap(reapAtOnce)
+	t.backend.reap(reapAtOnce)
 	list := t.spare[class]
 	if len(list) == 0 {
 		return new(chunk)

@@ -12,15 +12,15 @@ import (
 // backend; nothing but what Update returned may be written.
 //
 // The hash must be keygroup.Hash of the key; in namespaced, map and internal
-// tables, of the part of it that decides the key group. A key that is not KeyWidth bytes long in a table of fixed-width
-// keys, or Update on a table of variable-width values, is a mistake in the
-// calling code: it panics.
+// tables, of the part of it that decides the key group. A key that is not KeyWidth
+// bytes long in a table of fixed-width keys, or Update on a table of variable-width
+// values, is a mistake in the calling code: it panics.
 type Table struct {
 	layout
-	home  *Tables
-	root  *node
-	gen   uint32 // of changes that are made now
-	floor uint32 // tombstones up to this generation are needed no more
+	backend *Tables
+	root    *node
+	gen     uint32 // of changes that are made now
+	floor   uint32 // tombstones up to this generation are needed no more
 	// changed is the generation of the last change.
 	changed uint32
 	count   int
@@ -41,9 +41,9 @@ type Table struct {
 	copied, kept int // chunks, since the last seal and before it
 }
 
-func newTable(home *Tables, d Descriptor) *Table {
-	t := &Table{layout: newLayout(d), home: home, gen: home.gen, floor: home.floor}
-	t.quick = t.key8 && t.ValueWidth > 0 && home.cache == nil
+func newTable(backend *Tables, d Descriptor) *Table {
+	t := &Table{layout: newLayout(d), backend: backend, gen: backend.gen, floor: backend.floor}
+	t.quick = t.key8 && t.ValueWidth > 0 && backend.cache == nil
 	t.root = newNode(t.gen, 0, t.newChunk(minSlots, 0))
 	return t
 }
@@ -229,7 +229,7 @@ func (t *Table) Len() int { return t.count }
 func (t *Table) Each(f func(hash uint64, key []byte, namespace int64, value []byte) bool) {
 	for p, first := uint64(0), true; first || p != 0; first = false {
 		c := t.root.find(p)
-		slots, arena, err := t.home.read(&t.layout, c)
+		slots, arena, err := t.backend.read(&t.layout, c)
 		if err != nil {
 			panic(err)
 		}
@@ -248,16 +248,16 @@ func (t *Table) Each(f func(hash uint64, key []byte, namespace int64, value []by
 
 // at returns the chunk of a placement, resident.
 func (t *Table) at(p uint64) *chunk {
-	if t.home.cache != nil {
-		return t.home.cache.get(t, p)
+	if t.backend.cache != nil {
+		return t.backend.cache.get(t, p)
 	}
 	return t.root.find(p)
 }
 
 // grown tells the cache that the chunk may have another size than before.
 func (t *Table) grown(c *chunk) {
-	if t.home.cache != nil {
-		t.home.cache.count(c)
+	if t.backend.cache != nil {
+		t.backend.cache.count(c)
 	}
 }
 

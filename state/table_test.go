@@ -113,13 +113,13 @@ func TestTurnover(t *testing.T) {
 // the first slots of the chunks, nor make more chunks than in any other order.
 func TestLoadInOrder(t *testing.T) {
 	const n = 100_000
-	home, table := counters(t)
+	backend, table := counters(t)
 	key := make([]byte, 0, 8)
 	for i := range int64(n) {
 		key = keygroup.AppendInt(key[:0], i)
 		table.Update(keygroup.Hash(key), key, 0)
 	}
-	sealed, err := home.Seal(1, SealOptions{})
+	sealed, err := backend.Seal(1, SealOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +166,13 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 const benchKeys = 1 << 20
 
 func filled(b *testing.B) (*Tables, *Table) {
-	home, table := counters(b)
+	backend, table := counters(b)
 	key := make([]byte, 0, 8)
 	for i := range int64(benchKeys) {
 		key = keygroup.AppendInt(key[:0], i)
 		table.Update(keygroup.Hash(key), key, 0)
 	}
-	return home, table
+	return backend, table
 }
 
 // mix spreads the test's keys; all three contestants pay for it.
@@ -253,10 +253,10 @@ func BenchmarkUpdate(b *testing.B) {
 // BenchmarkWrite is the asynchronous part of a full snapshot at 2^20 keys, but
 // for the disk.
 func BenchmarkWrite(b *testing.B) {
-	home, _ := filled(b)
+	backend, _ := filled(b)
 	b.ResetTimer()
 	for range b.N {
-		s, err := home.Seal(1, SealOptions{})
+		s, err := backend.Seal(1, SealOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -271,8 +271,8 @@ func BenchmarkWrite(b *testing.B) {
 // BenchmarkLoad is the restore of such a snapshot, but for the disk. Entries come
 // in order, so that each chunk fills from its first slot.
 func BenchmarkLoad(b *testing.B) {
-	home, _ := filled(b)
-	s, err := home.Seal(1, SealOptions{})
+	backend, _ := filled(b)
+	s, err := backend.Seal(1, SealOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (b *Tables) Seal(checkpoint uint64, o SealOptions) (*Sealed, error) {
 	if b.gen == lastGeneration {
 		return nil, errors.New("state: no generation is left to seal; restart the job from its last checkpoint")
 	}
-	v := &view{home: b, gen: b.gen, tables: make([]tableView, len(b.tables))}
+	v := &view{backend: b, gen: b.gen, tables: make([]tableView, len(b.tables))}
 	s := &Sealed{Checkpoint: checkpoint, Base: true, write: v.write, release: v.release}
 	entries, changed := 0, uint32(0)
 	for i, t := range b.tables {
@@ -311,7 +311,7 @@ func (t *Table) fullBytes() uint64 {
 
 // view is the tables as they were at a seal.
 type view struct {
-	home     *Tables
+	backend  *Tables
 	gen      uint32
 	delta    bool
 	since    uint32 // a delta holds the changes after this generation
