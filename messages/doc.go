@@ -18,6 +18,15 @@
 //	Heartbeat         task manager <-> coordinator  lost: counts as silence; enough silence fails the node's tasks
 //	CancelJob, SuspendJob   user -> coordinator     within one process; not lost
 //
+// # Who coordinates a job, and where its tasks may run
+//
+//	StartCoordinator    dispatcher -> agent       resent until the job's record names a coordinator on that node
+//	CoordinatorRefused  agent -> dispatcher       lost: the order is repeated, and refused again
+//	SlotRequest         coordinator -> agent -> dispatcher   repeated every second while the job lives
+//	SlotOffer           dispatcher -> coordinator lost: the next request is answered again
+//	NodeLost            agent -> coordinators and dispatcher of its node   within one process; the silence of the node says the same later
+//	LinkLost            agent -> task manager -> tasks of its node   within one process; a gap in the numbers says the same later
+//
 // # Checkpoints
 //
 //	TriggerCheckpoint        coordinator -> task without running predecessor   lost: the checkpoint times out

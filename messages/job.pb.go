@@ -1125,6 +1125,72 @@ func (x *JobSettings) GetDroppedState() []string {
 	return nil
 }
 
+// TopologySource is a topology file with all that it needs from the machine that
+// it was read on, so that any node builds the same program from it.
+type TopologySource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The absolute path that it was read from, for messages, and because relative
+	// paths in it refer to its folder.
+	File string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Text []byte `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// The values of the variables that the text mentions; one that is not here was
+	// not set.
+	Variables     map[string]string `protobuf:"bytes,3,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologySource) Reset() {
+	*x = TopologySource{}
+	mi := &file_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologySource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologySource) ProtoMessage() {}
+
+func (x *TopologySource) ProtoReflect() protoreflect.Message {
+	mi := &file_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologySource.ProtoReflect.Descriptor instead.
+func (*TopologySource) Descriptor() ([]byte, []int) {
+	return file_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TopologySource) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *TopologySource) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *TopologySource) GetVariables() map[string]string {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
 // CancelJob asks a job's coordinator to cancel the tasks at once; the job ends
 // CANCELED.
 type CancelJob struct {
@@ -1136,7 +1202,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_job_proto_msgTypes[9]
+	mi := &file_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1214,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_job_proto_msgTypes[9]
+	mi := &file_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1227,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_job_proto_rawDescGZIP(), []int{9}
+	return file_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelJob) GetJob() string {
@@ -1183,7 +1249,7 @@ type SuspendJob struct {
 
 func (x *SuspendJob) Reset() {
 	*x = SuspendJob{}
-	mi := &file_job_proto_msgTypes[10]
+	mi := &file_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1261,7 @@ func (x *SuspendJob) String() string {
 func (*SuspendJob) ProtoMessage() {}
 
 func (x *SuspendJob) ProtoReflect() protoreflect.Message {
-	mi := &file_job_proto_msgTypes[10]
+	mi := &file_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1274,7 @@ func (x *SuspendJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendJob.ProtoReflect.Descriptor instead.
 func (*SuspendJob) Descriptor() ([]byte, []int) {
-	return file_job_proto_rawDescGZIP(), []int{10}
+	return file_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SuspendJob) GetJob() string {
@@ -1304,7 +1370,14 @@ const file_job_proto_rawDesc = "" +
 	"\arestart\x18\x02 \x01(\v2\x17.cutwater.RestartConfigR\arestart\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12*\n" +
 	"\x11buffer_timeout_ms\x18\x04 \x01(\x03R\x0fbufferTimeoutMs\x12#\n" +
-	"\rdropped_state\x18\x05 \x03(\tR\fdroppedState\"\x1d\n" +
+	"\rdropped_state\x18\x05 \x03(\tR\fdroppedState\"\xbd\x01\n" +
+	"\x0eTopologySource\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\fR\x04text\x12E\n" +
+	"\tvariables\x18\x03 \x03(\v2'.cutwater.TopologySource.VariablesEntryR\tvariables\x1a<\n" +
+	"\x0eVariablesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\"\x1e\n" +
 	"\n" +
@@ -1356,7 +1429,7 @@ func file_job_proto_rawDescGZIP() []byte {
 }
 
 var file_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_job_proto_goTypes = []any{
 	(Partitioning)(0),        // 0: cutwater.Partitioning
 	(JobStatus)(0),           // 1: cutwater.JobStatus
@@ -1371,8 +1444,10 @@ var file_job_proto_goTypes = []any{
 	(*RestartConfig)(nil),    // 10: cutwater.RestartConfig
 	(*CheckpointConfig)(nil), // 11: cutwater.CheckpointConfig
 	(*JobSettings)(nil),      // 12: cutwater.JobSettings
-	(*CancelJob)(nil),        // 13: cutwater.CancelJob
-	(*SuspendJob)(nil),       // 14: cutwater.SuspendJob
+	(*TopologySource)(nil),   // 13: cutwater.TopologySource
+	(*CancelJob)(nil),        // 14: cutwater.CancelJob
+	(*SuspendJob)(nil),       // 15: cutwater.SuspendJob
+	nil,                      // 16: cutwater.TopologySource.VariablesEntry
 }
 var file_job_proto_depIdxs = []int32{
 	0,  // 0: cutwater.OperatorInput.partitioning:type_name -> cutwater.Partitioning
@@ -1385,11 +1460,12 @@ var file_job_proto_depIdxs = []int32{
 	3,  // 7: cutwater.CheckpointConfig.retention:type_name -> cutwater.Retention
 	11, // 8: cutwater.JobSettings.checkpointing:type_name -> cutwater.CheckpointConfig
 	10, // 9: cutwater.JobSettings.restart:type_name -> cutwater.RestartConfig
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 10: cutwater.TopologySource.variables:type_name -> cutwater.TopologySource.VariablesEntry
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_job_proto_init() }
@@ -1404,7 +1480,7 @@ func file_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_job_proto_rawDesc), len(file_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -278,8 +278,11 @@ type RegisterJob struct {
 	// Raise the incarnation: the job starts from a path or empty on request.
 	NewIncarnation bool `protobuf:"varint,5,opt,name=new_incarnation,json=newIncarnation,proto3" json:"new_incarnation,omitempty"`
 	// The checkpoint path that the incarnation starts from, or empty.
-	RestoredFrom  string `protobuf:"bytes,6,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
-	AtMs          int64  `protobuf:"varint,7,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	RestoredFrom string `protobuf:"bytes,6,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
+	AtMs         int64  `protobuf:"varint,7,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// What any node can build the job's program from; unset where the program is
+	// part of the binary.
+	Topology      *TopologySource `protobuf:"bytes,8,opt,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -363,10 +366,19 @@ func (x *RegisterJob) GetAtMs() int64 {
 	return 0
 }
 
+func (x *RegisterJob) GetTopology() *TopologySource {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
+}
+
 // StartEpoch is proposed by a coordinator before it does anything else.
 type StartEpoch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// The address at which it is reached from now on.
+	Coordinator   string `protobuf:"bytes,2,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +416,13 @@ func (*StartEpoch) Descriptor() ([]byte, []int) {
 func (x *StartEpoch) GetJob() string {
 	if x != nil {
 		return x.Job
+	}
+	return ""
+}
+
+func (x *StartEpoch) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
 	}
 	return ""
 }
@@ -1002,7 +1021,10 @@ type JobRecord struct {
 	ChangedMs      int64                  `protobuf:"varint,13,opt,name=changed_ms,json=changedMs,proto3" json:"changed_ms,omitempty"`
 	// The largest id that this incarnation completed, also when its record has
 	// been forgotten since: such a job never starts empty.
-	LastCompleted uint64 `protobuf:"varint,14,opt,name=last_completed,json=lastCompleted,proto3" json:"last_completed,omitempty"`
+	LastCompleted uint64          `protobuf:"varint,14,opt,name=last_completed,json=lastCompleted,proto3" json:"last_completed,omitempty"`
+	Topology      *TopologySource `protobuf:"bytes,15,opt,name=topology,proto3" json:"topology,omitempty"`
+	// The address of the coordinator that started the epoch.
+	Coordinator   string `protobuf:"bytes,16,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1135,6 +1157,20 @@ func (x *JobRecord) GetLastCompleted() uint64 {
 	return 0
 }
 
+func (x *JobRecord) GetTopology() *TopologySource {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
+}
+
+func (x *JobRecord) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
 // MetadataSnapshot is the whole state of protocol/metadata.
 type MetadataSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1221,7 +1257,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\x0eset_job_status\x18\x06 \x01(\v2\x16.cutwater.SetJobStatusH\x00R\fsetJobStatus\x12=\n" +
 	"\rfound_cluster\x18\a \x01(\v2\x16.cutwater.FoundClusterH\x00R\ffoundCluster\x12=\n" +
 	"\ryield_cluster\x18\b \x01(\v2\x16.cutwater.YieldClusterH\x00R\fyieldClusterB\t\n" +
-	"\acommand\"\xf3\x01\n" +
+	"\acommand\"\xa9\x02\n" +
 	"\vRegisterJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12(\n" +
@@ -1229,10 +1265,12 @@ const file_metadata_proto_rawDesc = "" +
 	"\bsettings\x18\x04 \x01(\v2\x15.cutwater.JobSettingsR\bsettings\x12'\n" +
 	"\x0fnew_incarnation\x18\x05 \x01(\bR\x0enewIncarnation\x12#\n" +
 	"\rrestored_from\x18\x06 \x01(\tR\frestoredFrom\x12\x13\n" +
-	"\x05at_ms\x18\a \x01(\x03R\x04atMs\"\x1e\n" +
+	"\x05at_ms\x18\a \x01(\x03R\x04atMs\x124\n" +
+	"\btopology\x18\b \x01(\v2\x18.cutwater.TopologySourceR\btopology\"@\n" +
 	"\n" +
 	"StartEpoch\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"Y\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12 \n" +
+	"\vcoordinator\x18\x02 \x01(\tR\vcoordinator\"Y\n" +
 	"\x14AllocateCheckpointId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x19\n" +
@@ -1284,7 +1322,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\x04R\n" +
 	"checkpoint\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\xfd\x03\n" +
+	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\xd5\x04\n" +
 	"\tJobRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -1302,7 +1340,9 @@ const file_metadata_proto_rawDesc = "" +
 	"created_ms\x18\f \x01(\x03R\tcreatedMs\x12\x1d\n" +
 	"\n" +
 	"changed_ms\x18\r \x01(\x03R\tchangedMs\x12%\n" +
-	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\"\x8f\x01\n" +
+	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\x124\n" +
+	"\btopology\x18\x0f \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12 \n" +
+	"\vcoordinator\x18\x10 \x01(\tR\vcoordinator\"\x8f\x01\n" +
 	"\x10MetadataSnapshot\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1d\n" +
@@ -1350,7 +1390,8 @@ var file_metadata_proto_goTypes = []any{
 	(*MetadataSnapshot)(nil),     // 13: cutwater.MetadataSnapshot
 	(*JobGraph)(nil),             // 14: cutwater.JobGraph
 	(*JobSettings)(nil),          // 15: cutwater.JobSettings
-	(JobStatus)(0),               // 16: cutwater.JobStatus
+	(*TopologySource)(nil),       // 16: cutwater.TopologySource
+	(JobStatus)(0),               // 17: cutwater.JobStatus
 }
 var file_metadata_proto_depIdxs = []int32{
 	2,  // 0: cutwater.MetadataCommand.register_job:type_name -> cutwater.RegisterJob
@@ -1363,19 +1404,21 @@ var file_metadata_proto_depIdxs = []int32{
 	10, // 7: cutwater.MetadataCommand.yield_cluster:type_name -> cutwater.YieldCluster
 	14, // 8: cutwater.RegisterJob.graph:type_name -> cutwater.JobGraph
 	15, // 9: cutwater.RegisterJob.settings:type_name -> cutwater.JobSettings
-	5,  // 10: cutwater.RecordCompletion.checkpoint:type_name -> cutwater.CompletedCheckpoint
-	16, // 11: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
-	0,  // 12: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
-	16, // 13: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
-	14, // 14: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
-	15, // 15: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
-	5,  // 16: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
-	12, // 17: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	16, // 10: cutwater.RegisterJob.topology:type_name -> cutwater.TopologySource
+	5,  // 11: cutwater.RecordCompletion.checkpoint:type_name -> cutwater.CompletedCheckpoint
+	17, // 12: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
+	0,  // 13: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
+	17, // 14: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
+	14, // 15: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
+	15, // 16: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
+	5,  // 17: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
+	16, // 18: cutwater.JobRecord.topology:type_name -> cutwater.TopologySource
+	12, // 19: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_metadata_proto_init() }

@@ -238,7 +238,9 @@ type Deploy struct {
 	// The program registered under this name holds the operators' code.
 	Program string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
 	// The task had finished before the restored checkpoint.
-	Finished      bool `protobuf:"varint,12,opt,name=finished,proto3" json:"finished,omitempty"`
+	Finished bool `protobuf:"varint,12,opt,name=finished,proto3" json:"finished,omitempty"`
+	// What the program is built from, where the binary does not have it.
+	Topology      *TopologySource `protobuf:"bytes,13,opt,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +357,13 @@ func (x *Deploy) GetFinished() bool {
 		return x.Finished
 	}
 	return false
+}
+
+func (x *Deploy) GetTopology() *TopologySource {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
 }
 
 // TaskRestore is the task's share of a checkpoint.
@@ -541,7 +550,9 @@ type Failure struct {
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	Uid     string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The stack of a panic in user code.
-	Stack         string `protobuf:"bytes,3,opt,name=stack,proto3" json:"stack,omitempty"`
+	Stack string `protobuf:"bytes,3,opt,name=stack,proto3" json:"stack,omitempty"`
+	// No restart can mend it: the job ends as FAILED, whatever its restart strategy.
+	NoRestart     bool `protobuf:"varint,4,opt,name=no_restart,json=noRestart,proto3" json:"no_restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -595,6 +606,13 @@ func (x *Failure) GetStack() string {
 		return x.Stack
 	}
 	return ""
+}
+
+func (x *Failure) GetNoRestart() bool {
+	if x != nil {
+		return x.NoRestart
+	}
+	return false
 }
 
 // TaskStateChanged is resent until acknowledged.
@@ -1433,7 +1451,7 @@ const file_task_proto_rawDesc = "" +
 	"\rOutputChannel\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\rR\x04edge\x12\x1a\n" +
 	"\breceiver\x18\x02 \x01(\tR\breceiver\x12)\n" +
-	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xea\x03\n" +
+	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xa0\x04\n" +
 	"\x06Deploy\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
@@ -1447,7 +1465,8 @@ const file_task_proto_rawDesc = "" +
 	"\vcoordinator\x18\n" +
 	" \x01(\tR\vcoordinator\x12\x18\n" +
 	"\aprogram\x18\v \x01(\tR\aprogram\x12\x1a\n" +
-	"\bfinished\x18\f \x01(\bR\bfinished\"f\n" +
+	"\bfinished\x18\f \x01(\bR\bfinished\x124\n" +
+	"\btopology\x18\r \x01(\v2\x18.cutwater.TopologySourceR\btopology\"f\n" +
 	"\vTaskRestore\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\x04R\n" +
@@ -1461,11 +1480,13 @@ const file_task_proto_rawDesc = "" +
 	"CancelTask\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
-	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"K\n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"j\n" +
 	"\aFailure\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x14\n" +
-	"\x05stack\x18\x03 \x01(\tR\x05stack\"\xb7\x01\n" +
+	"\x05stack\x18\x03 \x01(\tR\x05stack\x12\x1d\n" +
+	"\n" +
+	"no_restart\x18\x04 \x01(\bR\tnoRestart\"\xb7\x01\n" +
 	"\x10TaskStateChanged\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12)\n" +
@@ -1584,8 +1605,9 @@ var file_task_proto_goTypes = []any{
 	(*Vertex)(nil),           // 21: cutwater.Vertex
 	(*PlanEdge)(nil),         // 22: cutwater.PlanEdge
 	(*JobSettings)(nil),      // 23: cutwater.JobSettings
-	(*KeyedState)(nil),       // 24: cutwater.KeyedState
-	(*OperatorList)(nil),     // 25: cutwater.OperatorList
+	(*TopologySource)(nil),   // 24: cutwater.TopologySource
+	(*KeyedState)(nil),       // 25: cutwater.KeyedState
+	(*OperatorList)(nil),     // 26: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
 	19, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
@@ -1596,39 +1618,40 @@ var file_task_proto_depIdxs = []int32{
 	2,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
 	23, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
 	4,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
-	5,  // 8: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	24, // 9: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	25, // 10: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	19, // 11: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	20, // 12: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	19, // 13: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	20, // 14: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
-	0,  // 15: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
-	7,  // 16: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	19, // 17: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	20, // 18: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
-	0,  // 19: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	19, // 20: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	20, // 21: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	19, // 22: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	20, // 23: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	20, // 24: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	19, // 25: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	19, // 26: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	20, // 27: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	19, // 28: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	20, // 29: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
-	14, // 30: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	19, // 31: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	20, // 32: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
-	14, // 33: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	19, // 34: cutwater.SplitAck.fence:type_name -> cutwater.Fence
-	20, // 35: cutwater.SplitAck.task:type_name -> cutwater.TaskId
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	24, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
+	5,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
+	25, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	26, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	19, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	20, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	19, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	20, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	0,  // 16: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
+	7,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
+	19, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	20, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	0,  // 20: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
+	19, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	20, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	19, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	20, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	20, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	19, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	19, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	20, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	19, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	20, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	14, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
+	19, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	20, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	14, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
+	19, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	20, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }

@@ -46,7 +46,9 @@ type WorkDone struct {
 	//	*WorkDone_CheckpointsSwept
 	Result isWorkDone_Result `protobuf_oneof:"result"`
 	// It failed for a reason that may pass by itself: a later try can succeed.
-	Transient     bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
+	Transient bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
+	// It failed for a reason that no restart can mend, see Failure.
+	NoRestart     bool `protobuf:"varint,14,opt,name=no_restart,json=noRestart,proto3" json:"no_restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +193,13 @@ func (x *WorkDone) GetCheckpointsSwept() *CheckpointsSwept {
 func (x *WorkDone) GetTransient() bool {
 	if x != nil {
 		return x.Transient
+	}
+	return false
+}
+
+func (x *WorkDone) GetNoRestart() bool {
+	if x != nil {
+		return x.NoRestart
 	}
 	return false
 }
@@ -1489,7 +1498,7 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"work.proto\x12\bcutwater\x1a\x0emetadata.proto\x1a\vstate.proto\x1a\n" +
-	"task.proto\"\xbe\x05\n" +
+	"task.proto\"\xdd\x05\n" +
 	"\bWorkDone\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\x04R\x02op\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
@@ -1505,7 +1514,9 @@ const file_work_proto_rawDesc = "" +
 	" \x01(\v2\x13.cutwater.JobRecordH\x00R\tjobRecord\x12C\n" +
 	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshot\x12I\n" +
 	"\x11checkpoints_swept\x18\r \x01(\v2\x1a.cutwater.CheckpointsSweptH\x00R\x10checkpointsSwept\x12\x1c\n" +
-	"\ttransient\x18\f \x01(\bR\ttransientB\b\n" +
+	"\ttransient\x18\f \x01(\bR\ttransient\x12\x1d\n" +
+	"\n" +
+	"no_restart\x18\x0e \x01(\bR\tnoRestartB\b\n" +
 	"\x06result\">\n" +
 	"\aPropose\x123\n" +
 	"\acommand\x18\x01 \x01(\v2\x19.cutwater.MetadataCommandR\acommand\"\x1b\n" +

@@ -69,6 +69,7 @@ func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages
 	r.Name = c.Name
 	r.Graph = proto.CloneOf(c.Graph)
 	r.Settings = proto.CloneOf(c.Settings)
+	r.Topology = proto.CloneOf(c.Topology)
 	r.Status = messages.JobStatus_CREATED
 	r.Failure = ""
 	r.ChangedMs = c.AtMs
@@ -85,6 +86,7 @@ func (m *Machine) startEpoch(c *messages.StartEpoch) *messages.MetadataResult {
 		return refused("job %s (%s) has ended as %s; register it again to start it", c.Job, r.Name, r.Status)
 	}
 	r.Epoch++
+	r.Coordinator = c.Coordinator
 	return applied(r)
 }
 
