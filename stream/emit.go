@@ -96,13 +96,17 @@ func forwardEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T]) Emit[T] {
 		put := putter(w, cd)
 		return func(v T, ts int64) { put(0, 0, v, ts) }
 	}
-	b, inPlace := &w.Builders[0], codec.InPlace(cd)
-	return func(v T, ts int64) {
-		if fixed := b.NextFixed(ts, 0); inPlace {
-			*codec.At[T](fixed) = v
-		} else {
-			cd.Encode(fixed, nil, v)
+	b := &w.Builders[0]
+	if !codec.InPlace(cd) {
+		return func(v T, ts int64) {
+			cd.Encode(b.NextFixed(ts), nil, v)
+			if b.FixedSize() >= w.Limit {
+				w.Cut(0)
+			}
 		}
+	}
+	return func(v T, ts int64) {
+		*codec.At[T](b.NextFixed(ts)) = v
 		if b.FixedSize() >= w.Limit {
 			w.Cut(0)
 		}
@@ -118,7 +122,7 @@ func hashEmit[T any](w *operator.EdgeWriter, cd codec.Codec[T], key func([]byte,
 			hash := keygroup.Hash(buf)
 			channel := w.Owner(hash)
 			b := &w.Builders[channel]
-			if fixed := b.NextFixed(ts, hash); inPlace {
+			if fixed := b.NextKeyed(ts, hash); inPlace {
 				*codec.At[T](fixed) = v
 			} else {
 				cd.Encode(fixed, nil, v)

@@ -20,8 +20,7 @@ const (
 // Init.
 type Builder struct {
 	fixed, text []byte
-	width       int
-	count       int
+	width       int // of a record; 0 until Init
 	keyed       bool
 }
 
@@ -37,25 +36,36 @@ func (b *Builder) Init(width int, keyed bool) {
 // Next adds a record and returns its fixed part, to be filled, and the text so
 // far, to be extended and handed to SetText. Both are valid until the next call.
 func (b *Builder) Next(timestampMs int64, hash uint64) (fixed, text []byte) {
-	return b.NextFixed(timestampMs, hash), b.text
+	if b.keyed {
+		return b.NextKeyed(timestampMs, hash), b.text
+	}
+	return b.NextFixed(timestampMs), b.text
 }
 
-// NextFixed is Next for codecs whose records have no text.
-func (b *Builder) NextFixed(timestampMs int64, hash uint64) (fixed []byte) {
-	at := len(b.fixed)
-	end := at + b.width
-	if end > cap(b.fixed) {
-		b.grow()
-	}
-	b.fixed = b.fixed[:end]
-	b.count++
-	f := b.fixed[at:end:end]
+// NextFixed is Next for codecs whose records have no text, on edges without keys.
+func (b *Builder) NextFixed(timestampMs int64) (fixed []byte) {
+	f := b.next()
 	binary.LittleEndian.PutUint64(f, uint64(timestampMs))
-	if !b.keyed {
-		return f[timestampWidth:]
-	}
+	return f[timestampWidth:]
+}
+
+// NextKeyed is Next for codecs whose records have no text, on edges with keys.
+func (b *Builder) NextKeyed(timestampMs int64, hash uint64) (fixed []byte) {
+	f := b.next()
+	binary.LittleEndian.PutUint64(f, uint64(timestampMs))
 	binary.LittleEndian.PutUint64(f[timestampWidth:], hash)
 	return f[timestampWidth+hashWidth:]
+}
+
+// next is the room of one more record. It is small enough that the compiler puts
+// it into its callers, and they are into theirs.
+func (b *Builder) next() []byte {
+	at := len(b.fixed)
+	if cap(b.fixed)-at < b.width {
+		b.grow()
+	}
+	b.fixed = b.fixed[:at+b.width]
+	return b.fixed[at:]
 }
 
 func (b *Builder) grow() {
@@ -68,7 +78,7 @@ func (b *Builder) grow() {
 func (b *Builder) SetText(text []byte) { b.text = text }
 
 // Len is the number of records gathered.
-func (b *Builder) Len() int { return b.count }
+func (b *Builder) Len() int { return len(b.fixed) / max(b.width, 1) }
 
 // Size is the number of bytes that the batch would have.
 func (b *Builder) Size() int { return len(b.fixed) + len(b.text) }
@@ -79,9 +89,9 @@ func (b *Builder) FixedSize() int { return len(b.fixed) }
 // Cut moves the gathered records into m, whose Data is overwritten from its
 // start, and empties the builder.
 func (b *Builder) Cut(m *messages.RecordBatch) {
-	m.Count, m.FixedWidth = uint32(b.count), uint32(b.width)
+	m.Count, m.FixedWidth = uint32(b.Len()), uint32(b.width)
 	m.Data = append(append(m.Data[:0], b.fixed...), b.text...)
-	b.fixed, b.text, b.count = b.fixed[:0], b.text[:0], 0
+	b.fixed, b.text = b.fixed[:0], b.text[:0]
 }
 
 // View reads a batch. It is valid for as long as the batch is held.
