@@ -38,6 +38,8 @@ const (
 	MetadataOutcome_REFUSED MetadataOutcome = 5
 	// The store cannot say whether the command was applied: ask again.
 	MetadataOutcome_UNKNOWN MetadataOutcome = 6
+	// Another job that has not ended has this name; failure says which.
+	MetadataOutcome_NAME_TAKEN MetadataOutcome = 7
 )
 
 // Enum value maps for MetadataOutcome.
@@ -50,6 +52,7 @@ var (
 		4: "ALREADY_RECORDED",
 		5: "REFUSED",
 		6: "UNKNOWN",
+		7: "NAME_TAKEN",
 	}
 	MetadataOutcome_value = map[string]int32{
 		"METADATA_OUTCOME_UNSPECIFIED": 0,
@@ -59,6 +62,7 @@ var (
 		"ALREADY_RECORDED":             4,
 		"REFUSED":                      5,
 		"UNKNOWN":                      6,
+		"NAME_TAKEN":                   7,
 	}
 )
 
@@ -282,7 +286,9 @@ type RegisterJob struct {
 	AtMs         int64  `protobuf:"varint,7,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	// What any node can build the job's program from; unset where the program is
 	// part of the binary.
-	Topology      *TopologySource `protobuf:"bytes,8,opt,name=topology,proto3" json:"topology,omitempty"`
+	Topology *TopologySource `protobuf:"bytes,8,opt,name=topology,proto3" json:"topology,omitempty"`
+	// Refuse the name of another job that has not ended.
+	UniqueName    bool `protobuf:"varint,9,opt,name=unique_name,json=uniqueName,proto3" json:"unique_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +377,13 @@ func (x *RegisterJob) GetTopology() *TopologySource {
 		return x.Topology
 	}
 	return nil
+}
+
+func (x *RegisterJob) GetUniqueName() bool {
+	if x != nil {
+		return x.UniqueName
+	}
+	return false
 }
 
 // StartEpoch is proposed by a coordinator before it does anything else.
@@ -1257,7 +1270,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\x0eset_job_status\x18\x06 \x01(\v2\x16.cutwater.SetJobStatusH\x00R\fsetJobStatus\x12=\n" +
 	"\rfound_cluster\x18\a \x01(\v2\x16.cutwater.FoundClusterH\x00R\ffoundCluster\x12=\n" +
 	"\ryield_cluster\x18\b \x01(\v2\x16.cutwater.YieldClusterH\x00R\fyieldClusterB\t\n" +
-	"\acommand\"\xa9\x02\n" +
+	"\acommand\"\xca\x02\n" +
 	"\vRegisterJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12(\n" +
@@ -1266,7 +1279,9 @@ const file_metadata_proto_rawDesc = "" +
 	"\x0fnew_incarnation\x18\x05 \x01(\bR\x0enewIncarnation\x12#\n" +
 	"\rrestored_from\x18\x06 \x01(\tR\frestoredFrom\x12\x13\n" +
 	"\x05at_ms\x18\a \x01(\x03R\x04atMs\x124\n" +
-	"\btopology\x18\b \x01(\v2\x18.cutwater.TopologySourceR\btopology\"@\n" +
+	"\btopology\x18\b \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12\x1f\n" +
+	"\vunique_name\x18\t \x01(\bR\n" +
+	"uniqueName\"@\n" +
 	"\n" +
 	"StartEpoch\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12 \n" +
@@ -1349,7 +1364,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1d\n" +
 	"\n" +
-	"yielded_to\x18\x04 \x01(\tR\tyieldedTo*\x92\x01\n" +
+	"yielded_to\x18\x04 \x01(\tR\tyieldedTo*\xa2\x01\n" +
 	"\x0fMetadataOutcome\x12 \n" +
 	"\x1cMETADATA_OUTCOME_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aAPPLIED\x10\x01\x12\x0f\n" +
@@ -1357,7 +1372,9 @@ const file_metadata_proto_rawDesc = "" +
 	"\vUNKNOWN_JOB\x10\x03\x12\x14\n" +
 	"\x10ALREADY_RECORDED\x10\x04\x12\v\n" +
 	"\aREFUSED\x10\x05\x12\v\n" +
-	"\aUNKNOWN\x10\x06B\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\aUNKNOWN\x10\x06\x12\x0e\n" +
+	"\n" +
+	"NAME_TAKEN\x10\aB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_metadata_proto_rawDescOnce sync.Once

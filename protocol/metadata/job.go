@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,6 +39,10 @@ func (m *Machine) registerJob(c *messages.RegisterJob) *messages.MetadataResult 
 	if m.yieldedTo != "" {
 		return refused("this cluster is joining cluster %s; deploy the job again when it has", m.yieldedTo)
 	}
+	if other := m.namesake(c); c.UniqueName && other != nil {
+		return &messages.MetadataResult{Outcome: messages.MetadataOutcome_NAME_TAKEN,
+			Failure: fmt.Sprintf("job %s has the name %q and is %s; cancel it first, or give this one another name", other.Job, c.Name, other.Status)}
+	}
 	i, found := slices.BinarySearchFunc(m.jobs, c.Job, compareJob)
 	if !found {
 		m.jobs = slices.Insert(m.jobs, i, &messages.JobRecord{Job: c.Job, Incarnation: 1, CreatedMs: c.AtMs, RestoredFrom: c.RestoredFrom})
@@ -74,6 +79,16 @@ func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages
 	r.Failure = ""
 	r.ChangedMs = c.AtMs
 	return r
+}
+
+// namesake is another job of that name that has not ended, or nil.
+func (m *Machine) namesake(c *messages.RegisterJob) *messages.JobRecord {
+	for _, r := range m.jobs {
+		if r.Name == c.Name && r.Job != c.Job && !Ended(r.Status) {
+			return r
+		}
+	}
+	return nil
 }
 
 // startEpoch makes the asker the job's only coordinator.

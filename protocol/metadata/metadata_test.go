@@ -28,7 +28,11 @@ func TestStories(t *testing.T) {
 			case "jobs":
 				var b strings.Builder
 				for _, r := range m.Jobs() {
-					fmt.Fprintf(&b, "%s %s %s\n", r.Job, r.Name, r.Status)
+					fmt.Fprintf(&b, "%s %s %s", r.Job, r.Name, r.Status)
+					if r.Coordinator != "" || r.Topology != nil {
+						fmt.Fprintf(&b, " coordinator=%q topology=%q", r.Coordinator, r.Topology.GetFile())
+					}
+					b.WriteByte('\n')
 				}
 				return b.String(), nil
 			case "restore":
@@ -67,9 +71,10 @@ func command(d *script.Directive) (*messages.MetadataCommand, error) {
 	switch d.Verb {
 	case "register":
 		return &messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{
-			Job: job, Name: d.Arg("name", "flights"), NewIncarnation: d.Has("new-incarnation"), RestoredFrom: d.Arg("from", ""), AtMs: d.Int("at", 1)}}}, nil
+			Job: job, Name: d.Arg("name", "flights"), NewIncarnation: d.Has("new-incarnation"), RestoredFrom: d.Arg("from", ""), AtMs: d.Int("at", 1),
+			UniqueName: d.Has("unique"), Topology: topologyOf(d)}}}, nil
 	case "start-epoch":
-		return &messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: job}}}, nil
+		return &messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: job, Coordinator: d.Arg("at", "")}}}, nil
 	case "allocate":
 		return &messages.MetadataCommand{Command: &messages.MetadataCommand_AllocateCheckpointId{AllocateCheckpointId: &messages.AllocateCheckpointId{
 			Job: job, Epoch: epoch, AtLeast: uint64(d.Int("at-least", 0))}}}, nil
@@ -92,6 +97,13 @@ func command(d *script.Directive) (*messages.MetadataCommand, error) {
 		return &messages.MetadataCommand{}, nil
 	}
 	return nil, fmt.Errorf("unknown directive %s", d.Verb)
+}
+
+func topologyOf(d *script.Directive) *messages.TopologySource {
+	if !d.Has("topology") {
+		return nil
+	}
+	return &messages.TopologySource{File: d.Arg("topology", "")}
 }
 
 func numbers(list string) []uint64 {
