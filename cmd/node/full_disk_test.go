@@ -25,7 +25,8 @@ func TestSuspendOnFullDisk(t *testing.T) {
 	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	lines.until("restart") // checkpoints fail, and so does the job
+	lines.until("no checkpoint was started: ") // the log of ids cannot grow
+	lines.until("restart")                     // so the job fails
 	signalled := time.Now()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func (c *Coordinator) failEarly(r *request, reason messages.FailureReason, cause
 
 // failRequest ends a request.
 func (c *Coordinator) failRequest(r *request, reason messages.FailureReason, cause string) {
-	c.emit(RequestFailed{r.kind, reason, cause})
+	c.emit(RequestFailed{r.kind, reason, cause, !harmless(reason, false)})
 	c.answer(r, 0, "", reason, cause)
 }
 

@@ -98,6 +98,9 @@ type RequestFailed struct {
 	Type   messages.CheckpointType
 	Reason messages.FailureReason
 	Cause  string
+	// Failed: something does not work. Else nobody needed it any more, or the job
+	// was not there for it.
+	Failed bool
 }
 
 // String is the event as one line.

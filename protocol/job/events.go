@@ -43,6 +43,8 @@ type Restoring struct {
 	Checkpoint uint64
 	// Dropped are the uids whose state is given up on purpose.
 	Dropped []string
+	// Holds are the uids that the checkpoint knows, in its order.
+	Holds []string
 }
 
 // String is the event as one line.

@@ -248,9 +248,20 @@ func (m *Master) restore(loaded *messages.CheckpointLoaded) {
 		m.refuse(err)
 		return
 	}
-	m.event(Restoring{Checkpoint: loaded.Metadata.Checkpoint, Dropped: assignment.Dropped})
+	m.event(Restoring{Checkpoint: loaded.Metadata.Checkpoint, Dropped: assignment.Dropped, Holds: uids(loaded.Metadata)})
 	m.plan, m.assignment = plan, assignment
 	m.restoreHooks(loaded.Metadata)
+}
+
+// uids are those that a checkpoint knows: of operators, and of master hooks.
+func uids(metadata *messages.CheckpointMetadata) (known []string) {
+	for _, op := range metadata.GetOperators() {
+		known = append(known, op.Uid)
+	}
+	for _, s := range metadata.GetMasterStates() {
+		known = append(known, s.Hook)
+	}
+	return known
 }
 
 // prepareSources makes the enumerators anew and lets those discover that were

@@ -112,6 +112,10 @@ func TestEvents(t *testing.T) {
 	}
 	*now = now.Add(repeatEvery)
 	p.event(job.StoreUnavailable{What: "StartEpoch", Failure: "full"})
+	p.event(checkpoint.RequestFailed{Reason: messages.FailureReason_CHECKPOINT_COORDINATOR_SUSPEND})
+	for range 2 { // the second says nothing new
+		p.event(checkpoint.RequestFailed{Reason: messages.FailureReason_IO_EXCEPTION, Cause: "no space left", Failed: true})
+	}
 	p.event(job.Swept{})
 	p.event(job.Swept{Files: 3, Bytes: 4096})
 	p.event(job.SweepFailed{Failure: "full"})
@@ -125,6 +129,7 @@ func TestEvents(t *testing.T) {
 12:00:00.000 operator "in": malformed record: f.csv:3: bad; further ones are only counted
 12:00:00.000 the metadata store did not answer StartEpoch: full
 12:00:10.000 the metadata store did not answer StartEpoch: full
+12:00:10.000 no checkpoint was started: IO_EXCEPTION: no space left
 12:00:10.000 swept 3 files of ended attempts, 4096 bytes
 12:00:10.000 files of ended attempts are left: full
 12:00:10.000 coordinator 4 of job j failed: a broken assertion; the job is given up; the stack is in panic.log

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,13 @@ type progress struct {
 	told   map[string]bool
 	// unavailable is when it was last said that the metadata store does not answer.
 	unavailable time.Time
+	// drop are the uids of --drop-state that nothing was said about yet.
+	drop []string
+	// notStarted is what was said last about a checkpoint that was not started, and
+	// when; lastFailure why the newest one that failed did.
+	notStarted   string
+	notStartedAt time.Time
+	lastFailure  string
 	// givenUp: the coordinator panicked too often.
 	givenUp bool
 }
@@ -99,6 +107,11 @@ func (p *progress) event(e protocol.Event) {
 			outcome = "failed"
 		}
 		p.print(fmt.Sprintf("checkpoint %d %s: %s", e.Checkpoint, outcome, cause(e.Reason, e.Cause)))
+		if e.Failed {
+			p.lastFailure = cause(e.Reason, e.Cause)
+		}
+	case checkpoint.RequestFailed:
+		p.requestFailed(e)
 	case node.TaskEvent:
 		p.taskEvent(e)
 	case node.CoordinatorFallen:
@@ -112,7 +125,13 @@ func (p *progress) event(e protocol.Event) {
 		if e.Files > 0 {
 			p.print(e.String())
 		}
-	case job.Restoring, job.StartingEmpty, job.Unreadable, job.NodeLost, job.SweepFailed,
+	case job.Restoring:
+		p.print(e.String())
+		p.dropped(e.Holds)
+	case job.StartingEmpty:
+		p.print(e.String())
+		p.dropped(nil)
+	case job.Unreadable, job.NodeLost, job.SweepFailed,
 		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
 		p.print(e.String())
 	}
@@ -128,6 +147,37 @@ func (p *progress) completed(e checkpoint.Completed) {
 		line += fmt.Sprintf(", %.0f%% of the input read", p.percent)
 	}
 	p.print(line)
+}
+
+// requestFailed: a request that is repeated and fails each time in the same way is
+// said again only now and then. That one ends with its job says nothing.
+func (p *progress) requestFailed(e checkpoint.RequestFailed) {
+	if !e.Failed {
+		return
+	}
+	p.lastFailure = cause(e.Reason, e.Cause)
+	line := "no checkpoint was started: " + p.lastFailure
+	if now := p.now(); line != p.notStarted || now.Sub(p.notStartedAt) >= repeatEvery {
+		p.notStarted, p.notStartedAt = line, now
+		p.print(line)
+	}
+}
+
+// dropped says once which uids were to be dropped whose state the checkpoint does
+// not hold: a misspelt one would otherwise go unnoticed. Without a checkpoint there
+// is none.
+func (p *progress) dropped(holds []string) {
+	for _, uid := range p.drop {
+		if slices.Contains(holds, uid) {
+			continue
+		}
+		what := "it has no state at all"
+		if len(holds) > 0 {
+			what = "it has that of " + strings.Join(holds, ", ")
+		}
+		p.print(fmt.Sprintf("warning: --drop-state %s drops nothing: what the job starts from has no state of that uid; %s", uid, what))
+	}
+	p.drop = nil
 }
 
 // taskEvent counts, and prints the first of an operator.

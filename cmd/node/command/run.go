@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +84,9 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 	case f.channelMiB < 1 || f.channelMiB > 1<<20:
 		return coded(exitUsage, fmt.Errorf("--channel-memory %d is not from 1 to %d (MiB)", f.channelMiB, 1<<20))
 	}
+	if err := f.checkText(); err != nil {
+		return coded(exitUsage, err)
+	}
 	l, err := load(name, f.parallelism, func(w string) { fmt.Fprintln(cmd.ErrOrStderr(), w) })
 	if err != nil {
 		return err
@@ -96,6 +100,7 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		return coded(exitError, err)
 	}
 	p := newProgress(cmd.ErrOrStderr())
+	p.drop = f.drop
 	p.panics = func(e node.CoordinatorFallen) string { return keepStack(dataDir, e) }
 	process, err := node.Open(node.ProcessOptions{
 		DataDir:  dataDir,
@@ -119,6 +124,16 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		err = coded(exitError, closeErr)
 	}
 	return err
+}
+
+// checkText refuses what could not be part of a message: its text is UTF-8.
+func (f *runFlags) checkText() error {
+	for _, uid := range f.drop {
+		if !utf8.ValidString(uid) {
+			return fmt.Errorf("--drop-state %q is not UTF-8 text, and every uid is", uid)
+		}
+	}
+	return nil
 }
 
 // checkDropped refuses to drop what would be restored all the same: the state of
@@ -161,6 +176,9 @@ func (f *runFlags) resolve(l *loaded) (dataDir string, err error) {
 	}
 	if f.restore != "" {
 		f.restore, err = filepath.Abs(f.restore)
+	}
+	if err == nil && !utf8.ValidString(f.restore) { // it goes on record
+		err = fmt.Errorf("the path of --restore %q is not UTF-8 text; rename the folder, or move it to one whose name is", f.restore)
 	}
 	return dataDir, err
 }

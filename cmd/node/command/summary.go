@@ -38,10 +38,13 @@ type runJSON struct {
 	OlderFiles int `json:"older_files"`
 }
 
-// checkpointsJSON counts the checkpoints of this run.
+// checkpointsJSON counts the checkpoints of this run. Failed counts those too that
+// failed before they had an id.
 type checkpointsJSON struct {
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
+	// LastFailure is why the newest one that failed did, or empty.
+	LastFailure string `json:"last_failure"`
 	// Last completed in this run; null without one.
 	Last *checkpointJSON `json:"last"`
 }
@@ -60,7 +63,7 @@ func (p *progress) summary(r *messages.JobRecord, status messages.JobStatus, fai
 	s := runJSON{Job: r.Job, Name: r.Name, Incarnation: r.Incarnation, Status: status.String(),
 		DurationMs: p.now().Sub(p.start).Milliseconds(), Records: records, Bytes: bytes,
 		Malformed: p.counts[node.Malformed], Late: p.counts[node.Late], Skipped: p.counts[node.Failed], Restarts: p.restarts,
-		Checkpoints: checkpointsJSON{Completed: p.stats.Counts.Completed, Failed: p.stats.Counts.Failed}}
+		Checkpoints: checkpointsJSON{Completed: p.stats.Counts.Completed, Failed: p.stats.Counts.Failed, LastFailure: p.lastFailure}}
 	if c := p.stats.LatestCompleted; c != nil {
 		s.Checkpoints.Last = &checkpointJSON{Checkpoint: c.Checkpoint, DurationMs: c.DurationMs(), StateBytes: c.StateBytes}
 	}
