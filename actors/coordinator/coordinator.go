@@ -167,7 +167,8 @@ func (c *Coordinator) answer(done *messages.WorkDone, err error) {
 	done.Attempt = c.line.life
 	if err != nil {
 		done.Result = nil
-		done.Failure, done.Io, done.Transient = describe.Error(err), ioFailure(err), transient(err)
+		done.Failure, done.Io = describe.Error(err), ioFailure(err)
+		done.Transient, done.NoRestart = transient(err), noRestart(err)
 	}
 	c.self.System.Deliver(c.self.Address, done)
 }

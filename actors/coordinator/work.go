@@ -205,3 +205,9 @@ func ioFailure(err error) bool {
 func transient(err error) bool {
 	return ioFailure(err) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, storage.ErrMissing) && !errors.Is(err, fs.ErrPermission)
 }
+
+// noRestart reports whether no restart can mend a failure: the job's code says so, or
+// what was stored is not what was written, which was read again and again.
+func noRestart(err error) bool {
+	return errors.Is(err, operator.ErrNoRestart) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewerFormat)
+}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"cutwater/storage"
 	"cutwater/storage/filestore"
 	"cutwater/storage/vfs"
+	"cutwater/stream/operator"
 )
 
 // stored writes a checkpoint with one operator's lists, keyed state and coordinator,
@@ -137,22 +139,24 @@ func TestUnknownWork(t *testing.T) {
 	}
 }
 
-// Failures of the disk are told from those of the data, and those that pass from
-// those that somebody must mend.
+// Failures of the disk are told from those of the data, those that pass from those
+// that somebody must mend, and those that no restart can mend from both.
 func TestKindsOfFailure(t *testing.T) {
 	for _, c := range []struct {
-		err           error
-		io, transient bool
+		err                      error
+		io, transient, noRestart bool
 	}{
-		{&fs.PathError{Op: "read", Path: "x", Err: errors.New("input/output error")}, true, true},
-		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, true, false},
-		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, true, false},
-		{io.ErrUnexpectedEOF, true, true},
-		{storage.ErrCorrupt, false, false},
-		{errors.New("the state does not fit"), false, false},
+		{&fs.PathError{Op: "read", Path: "x", Err: errors.New("input/output error")}, true, true, false},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}, true, false, false},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, true, false, false},
+		{io.ErrUnexpectedEOF, true, true, false},
+		{fmt.Errorf("checkpoint 3: %w", storage.ErrCorrupt), false, false, true},
+		{fmt.Errorf("checkpoint 3: %w", storage.ErrNewerFormat), false, false, true},
+		{fmt.Errorf("source: %w", operator.NoRestart(fs.ErrNotExist)), true, false, true},
+		{errors.New("the state does not fit"), false, false, false},
 	} {
-		if ioFailure(c.err) != c.io || transient(c.err) != c.transient {
-			t.Errorf("%v: io %t, transient %t", c.err, ioFailure(c.err), transient(c.err))
+		if ioFailure(c.err) != c.io || transient(c.err) != c.transient || noRestart(c.err) != c.noRestart {
+			t.Errorf("%v: io %t, transient %t, no restart %t", c.err, ioFailure(c.err), transient(c.err), noRestart(c.err))
 		}
 	}
 }

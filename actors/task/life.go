@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
-	"cutwater/messages/describe"
 	"cutwater/protocol"
 )
 
@@ -111,7 +110,7 @@ func (t *Task) end(s messages.TaskState, f *messages.Failure) {
 		t.sub.Close()
 	}
 	if err := t.close(); err != nil && f == nil && s == messages.TaskState_TASK_FINISHED {
-		s, f = messages.TaskState_TASK_FAILED, &messages.Failure{Message: describe.Error(err)}
+		s, f = messages.TaskState_TASK_FAILED, failureOf(err, "")
 	}
 	t.state(s, f)
 	t.self.System.Deliver(t.self.System.Address("taskmanager"), proto.CloneOf(t.report))

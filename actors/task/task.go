@@ -314,9 +314,13 @@ func (t *Task) recoverPanic() {
 // fail ends the task with an error.
 func (t *Task) fail(err error) { t.failWith(err, "") }
 
-// failWith ends the task with an error; one of user code brings its own stack.
 func (t *Task) failWith(err error, stack string) {
-	f := &messages.Failure{Message: describe.Error(err), Stack: stack}
+	t.end(messages.TaskState_TASK_FAILED, failureOf(err, stack))
+}
+
+// failureOf describes an error; one of user code brings its own stack.
+func failureOf(err error, stack string) *messages.Failure {
+	f := &messages.Failure{Message: describe.Error(err), Stack: stack, NoRestart: errors.Is(err, operator.ErrNoRestart)}
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack
@@ -324,5 +328,5 @@ func (t *Task) failWith(err error, stack string) {
 			f.Message = describe.Error(user.Cause) // who reports it names the operator
 		}
 	}
-	t.end(messages.TaskState_TASK_FAILED, f)
+	return f
 }

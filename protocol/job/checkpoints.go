@@ -39,6 +39,8 @@ func (m *Master) take(e *protocol.Effects) {
 			continue
 		case *messages.WriteMetadata:
 			m.stamp(t.Metadata)
+		case *messages.RunMasterHook:
+			m.triggered[w.Op] = t.Hook
 		}
 		m.eff.Work = append(m.eff.Work, w)
 	}

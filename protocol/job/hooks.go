@@ -57,12 +57,17 @@ func (m *Master) hookAnswered(hook string, w *messages.WorkDone) {
 	case w.Failure == "":
 		m.callHook()
 	default:
-		err := fmt.Errorf("the master hook %q cannot be brought to the start of the attempt: %s", hook, w.Failure)
-		if m.started {
-			m.fail(err)
-		} else {
-			m.refuse(err)
-		}
+		m.notReady(w, fmt.Errorf("the master hook %q cannot be brought to the start of the attempt: %s", hook, w.Failure))
+	}
+}
+
+// hookTriggered looks at the answer of a call for a checkpoint before the checkpoint
+// coordinator does, for which it is one more failure that the next checkpoint may mend.
+func (m *Master) hookTriggered(w *messages.WorkDone) {
+	hook, ok := m.triggered[w.Op]
+	delete(m.triggered, w.Op)
+	if ok && w.NoRestart && m.live() {
+		m.fail(noRestartError{fmt.Errorf("the master hook %q: %s", hook, w.Failure)})
 	}
 }
 

@@ -147,6 +147,7 @@ type Master struct {
 	plan       *messages.ExecutionPlan
 	assignment *restore.Assignment // until it is deployed
 	hooks      []proto.Message     // calls of master hooks that are still to be made
+	triggered  map[uint64]string   // the hook of each call for a checkpoint that is outstanding
 	sources    []*source
 	tasks      []*execution   // in plan order
 	silent     map[string]int // ticks since the node was heard, by its name
@@ -179,14 +180,15 @@ func NewMaster(c MasterConfig) (*Master, error) {
 	c.CancelTimeoutMs = orDefault(c.CancelTimeoutMs, 3*60_000)
 	c.Nodes = slices.Clone(c.Nodes)
 	return &Master{
-		config:   c,
-		self:     CoordinatorAddress(c.Node, c.Job),
-		timers:   make(map[string]uint64),
-		asked:    make(map[uint64]proto.Message),
-		silent:   make(map[string]int),
-		status:   messages.JobStatus_CREATED,
-		plan:     plan,
-		restarts: NewRestarts(c.Settings.GetRestart()),
+		config:    c,
+		self:      CoordinatorAddress(c.Node, c.Job),
+		timers:    make(map[string]uint64),
+		asked:     make(map[uint64]proto.Message),
+		silent:    make(map[string]int),
+		triggered: make(map[uint64]string),
+		status:    messages.JobStatus_CREATED,
+		plan:      plan,
+		restarts:  NewRestarts(c.Settings.GetRestart()),
 
 		unavailableMs: -1,
 	}, nil

@@ -17,7 +17,11 @@ func (w *world) report(d *script.Directive) error {
 	if dep == nil {
 		return fmt.Errorf("no task %s", words[0])
 	}
-	w.step(w.state(dep, messages.TaskState(messages.TaskState_value["TASK_"+words[1]]), d.Arg("why", "")))
+	r := w.state(dep, messages.TaskState(messages.TaskState_value["TASK_"+words[1]]), d.Arg("why", ""))
+	if d.Has("no-restart") {
+		r.Failure.NoRestart = true
+	}
+	w.step(r)
 	return nil
 }
 

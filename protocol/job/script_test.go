@@ -103,7 +103,7 @@ func (w *world) directive(d *script.Directive) error {
 		w.carryOut(m.Start(w.nowMs, 0))
 	case "takeover": // another coordinator takes an epoch behind the Master's back
 		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: testJob}}})
-	case "answer": // the oldest outstanding work, of a kind: [work=kind] [fail=why [transient]] [lost] [unapplied] [refused] [stale] [empty]
+	case "answer": // the oldest outstanding work, of a kind: [work=kind] [fail=why [transient] [no-restart]] [lost] [unapplied] [refused] [stale] [empty]
 		return w.answer(d)
 	case "settle": // answers all outstanding work, save what words name
 		for {
@@ -117,7 +117,7 @@ func (w *world) directive(d *script.Directive) error {
 		}
 	case "break": // makes a checkpoint unreadable
 		w.broken[d.Arg("location", "")] = d.Arg("why", "size is 3, not 5")
-	case "report": // a task reports a state: task state [why=...]
+	case "report": // a task reports a state: task state [why=... [no-restart]]
 		return w.report(d)
 	case "all": // all tasks report a state
 		for _, name := range slices.Clone(w.order) {

@@ -28,7 +28,7 @@ func (w *world) answer(d *script.Directive) error {
 		}
 	}
 	if why := d.Arg("fail", ""); why != "" {
-		return w.done(i, &messages.WorkDone{Failure: why, Io: true, Transient: d.Has("transient")})
+		return w.done(i, &messages.WorkDone{Failure: why, Io: true, Transient: d.Has("transient"), NoRestart: d.Has("no-restart")})
 	}
 	a := &messages.WorkDone{}
 	if !d.Has("unapplied") && !d.Has("refused") && !d.Has("stale") && !d.Has("empty") {

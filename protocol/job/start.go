@@ -77,7 +77,7 @@ type read struct {
 	path   string
 	loaded *messages.CheckpointLoaded // nil until answered, or if it failed
 	failed string
-	passes bool // the failure may pass by itself
+	answer *messages.WorkDone
 }
 
 // what names it for people.
@@ -131,7 +131,7 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 	for _, r := range m.reads {
 		if r.op == w.Op {
 			r.op = 0
-			r.loaded, r.passes = w.GetCheckpointLoaded(), w.Transient
+			r.loaded, r.answer = w.GetCheckpointLoaded(), w
 			if r.failed = w.Failure; r.failed == "" && r.loaded.GetMetadata() == nil {
 				r.failed = "the loader returned nothing"
 			}
@@ -187,15 +187,15 @@ func (m *Master) known(r *read) {
 
 // unreadable: the newest checkpoint cannot be read.
 func (m *Master) unreadable(r *read) {
-	m.notReady(r.passes, fmt.Errorf("%s cannot be read: %s; repair it, restore another one by path (--restore PATH), or start empty (--fresh)",
+	m.notReady(r.answer, fmt.Errorf("%s cannot be read: %s; repair it, restore another one by path (--restore PATH), or start empty (--fresh)",
 		r.what(), strings.TrimSuffix(r.failed, ".")))
 }
 
 // notReady: an attempt could not be prepared. A job that ran, and one that failed
-// for a reason that may pass, tries again as the restart strategy says; any other
-// that starts must be told.
-func (m *Master) notReady(passes bool, err error) {
-	if m.started || passes {
+// for a reason that may pass, tries again as the restart strategy says, unless no
+// restart can mend it; any other that starts must be told.
+func (m *Master) notReady(w *messages.WorkDone, err error) {
+	if !w.NoRestart && (m.started || w.Transient) {
 		m.fail(err)
 		return
 	}
@@ -313,7 +313,7 @@ func (m *Master) splitsDiscovered(uid string, w *messages.WorkDone) {
 		return
 	}
 	if w.Failure != "" {
-		m.notReady(w.Transient, fmt.Errorf("source %q cannot list its input: %s", uid, w.Failure))
+		m.notReady(w, fmt.Errorf("source %q cannot list its input: %s", uid, w.Failure))
 		return
 	}
 	open := false

@@ -8,8 +8,9 @@ import (
 	"cutwater/messages/describe"
 )
 
-// fail ends the attempt because of err; the restart strategy says what comes
-// next, once the tasks have ended. While the job stops anyway it changes nothing.
+// fail ends the attempt because of err. Once the tasks have ended, the restart
+// strategy says what comes next; where no restart can mend err, it is not asked and
+// the job fails. While the job stops anyway it changes nothing.
 func (m *Master) fail(err error) {
 	switch m.phase {
 	case stopping, recording, over:
@@ -21,10 +22,14 @@ func (m *Master) fail(err error) {
 	}
 	m.failure = err
 	m.setStatus(messages.JobStatus_FAILING, err.Error())
-	m.stop(messages.JobStatus_RESTARTING)
+	if noRestart(err) {
+		m.stop(messages.JobStatus_FAILED)
+	} else {
+		m.stop(messages.JobStatus_RESTARTING)
+	}
 }
 
-// refuse ends a job that cannot start as it is. It keeps every checkpoint: they
+// refuse ends a job that cannot start as it is, now or again. It keeps every checkpoint: they
 // are not what is wrong.
 func (m *Master) refuse(err error) {
 	m.keep = true
@@ -103,9 +108,10 @@ func (m *Master) cancelling(status messages.JobStatus) {
 func (m *Master) stop(target messages.JobStatus) {
 	m.phase, m.sinceMs, m.target = stopping, m.elapsedMs, target
 	m.stopAsked = false
-	if target == messages.JobStatus_RESTARTING {
+	switch target {
+	case messages.JobStatus_RESTARTING, messages.JobStatus_FAILED:
 		m.take(m.coordinator.Failover(m.nowMs))
-	} else {
+	default:
 		m.take(m.coordinator.StopScheduler(m.nowMs))
 	}
 	for _, e := range m.tasks {
@@ -125,6 +131,9 @@ func (m *Master) settle() {
 	m.disarm(tickTimer)
 	if m.target == messages.JobStatus_SUSPENDED && m.all(finished) {
 		m.target = messages.JobStatus_FINISHED // there is nothing left to resume
+	}
+	if m.target == messages.JobStatus_FAILED {
+		m.failure = fmt.Errorf("%w; no restart was tried, because none can mend this", m.failure)
 	}
 	if m.target != messages.JobStatus_RESTARTING {
 		m.record(m.target)

@@ -44,12 +44,14 @@ type simulation struct {
 	used  map[string]bool
 	tasks map[string]messages.TaskState // of all attempts, by address
 	inbox []protocol.Send
+	// hopeless are the tasks whose failure no restart can mend.
+	hopeless map[string]bool
 	// ended is set when the user has asked for an end.
 	ended bool
 }
 
 func newSimulation(t *rapid.T) *simulation {
-	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, tasks: map[string]messages.TaskState{}}
+	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, hopeless: map[string]bool{}, tasks: map[string]messages.TaskState{}}
 	s.graph = &messages.JobGraph{Name: "test", Parallelism: 2, Operators: []*messages.OperatorSpec{
 		{Uid: "src", Source: true},
 		{Uid: "out", Sink: true, Inputs: []*messages.OperatorInput{{Uid: "src", Partitioning: messages.Partitioning_HASH}}},
@@ -151,6 +153,7 @@ func (s *simulation) misbehave() {
 	case "fail":
 		for _, address := range s.addresses() {
 			if !terminal(s.tasks[address]) && chance(3) {
+				s.hopeless[address] = chance(20)
 				s.becomes(address, messages.TaskState_TASK_FAILED)
 				return
 			}
@@ -238,6 +241,9 @@ func (s *simulation) becomes(address string, state messages.TaskState) {
 func (s *simulation) report(address string) {
 	parts := strings.Split(address, "/") // n1|task/job/vertex/subtask/attempt
 	r := &messages.TaskStateChanged{Fence: &messages.Fence{Job: testJob, Epoch: s.master.epoch}, Task: &messages.TaskId{Vertex: parts[2]}, State: s.tasks[address]}
+	if s.hopeless[address] {
+		r.Failure = &messages.Failure{NoRestart: true}
+	}
 	fmt.Sscan(parts[3], &r.Task.Subtask)
 	fmt.Sscan(parts[4], &r.Fence.Attempt)
 	s.send(r)

@@ -14,6 +14,7 @@ func (m *Master) workDone(w *messages.WorkDone) {
 			m.drop(fmt.Sprintf("answer %d", w.Op))
 			return
 		}
+		m.hookTriggered(w)
 		m.toCoordinator(w)
 		return
 	}
