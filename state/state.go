@@ -96,7 +96,9 @@ type Backend interface {
 	Table(Descriptor) (*Table, error)
 	// Load reads one restored segment; call it before Table, oldest segment
 	// first, on the Executor. Entries outside the backend's key groups are
-	// skipped. Errors: segment.ErrCorrupt, segment.ErrNewerFormat.
+	// skipped; if r is a segment.ReaderAt too, as what a storage.Store opens is,
+	// their blocks are not even read. Errors: segment.ErrCorrupt,
+	// segment.ErrNewerFormat.
 	Load(ctx context.Context, r io.Reader) error
 	// Seal takes the synchronous part of a snapshot: O(1), no copying. The
 	// sealed view stays as it is while the tables go on.

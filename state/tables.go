@@ -1,18 +1,14 @@
 package state
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"cutwater/messages"
-	"cutwater/protocol/keygroup"
-	"cutwater/state/segment"
 )
 
 // Groups are the key groups of a subtask, First and Last included, of
@@ -128,54 +124,6 @@ func (b *Tables) add(d Descriptor) *Table {
 	t := newTable(b, d)
 	b.tables = slices.Insert(b.tables, i, t)
 	return t
-}
-
-// Load reads one restored segment; see Backend.
-func (b *Tables) Load(ctx context.Context, r io.Reader) error {
-	in, err := segment.NewReader(r)
-	if err != nil {
-		return err
-	}
-	tables := make([]*Table, len(in.Header.States))
-	for i, s := range in.Header.States {
-		d := described(s)
-		if err := check(d); err != nil {
-			return fmt.Errorf("%w: %v", segment.ErrCorrupt, err)
-		}
-		t := b.lookup(d.Name)
-		if t == nil {
-			t = b.add(d)
-		} else if t.Descriptor != d {
-			return &SchemaError{State: d.Name, Restored: d.String(), Declared: t.Descriptor.String()}
-		}
-		t.restored = true
-		tables[i] = t
-	}
-	var e segment.Entry
-	for n := 0; ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		switch err := in.Next(&e); {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-		g := keygroup.Of(e.Hash, b.groups.MaxParallelism)
-		if g < b.groups.First || g > b.groups.Last {
-			continue
-		}
-		t := tables[e.State]
-		if e.Delete {
-			t.Delete(e.Hash, e.Key, e.Namespace)
-			continue
-		}
-		if !t.Namespaced {
-			t.foresee(e.Hash)
-		}
-		t.Put(e.Hash, e.Key, e.Namespace, e.Value)
-	}
 }
 
 // Seal takes the synchronous part of a snapshot; see Backend. It fails only if

@@ -17,6 +17,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"io"
 
@@ -33,10 +34,8 @@ type Store interface {
 	// content as a durable file (written, fsynced, its directory fsynced).
 	// A failed Write leaves no file. Errors: ErrTooLarge.
 	Write(ctx context.Context, w StateFile, content func(io.Writer) error) (*messages.StateHandle, error)
-	// Open reads a handle and verifies its size and hash while reading: the
-	// error comes at the end of the read at the latest. Errors: ErrMissing,
-	// ErrCorrupt.
-	Open(ctx context.Context, h *messages.StateHandle) (io.ReadCloser, error)
+	// Open opens a handle for reading. Errors: ErrMissing.
+	Open(ctx context.Context, h *messages.StateHandle) (StateReader, error)
 	// Verify reads the handle whole and checks size and hash.
 	Verify(ctx context.Context, h *messages.StateHandle) error
 	// Publish writes and links the checkpoint's `_metadata`: after it returns,
@@ -61,6 +60,26 @@ type Store interface {
 	// Checkpoints lists the ids of the directories that exist, ascending.
 	Checkpoints(ctx context.Context) ([]uint64, error)
 }
+
+// StateReader reads one state, as a stream or in parts. It holds little of it in
+// memory, whatever its size.
+type StateReader interface {
+	// Read verifies size and hash on its way: io.EOF comes only if they are what
+	// was written, otherwise ErrCorrupt.
+	io.ReadCloser
+	// ReadAt verifies nothing: a caller that needs a part only must be able to
+	// tell by itself that its bytes are right, as a segment's reader is.
+	io.ReaderAt
+	// Size is the number of bytes that were written.
+	Size() int64
+}
+
+// Inline returns the reader of content that a handle holds itself.
+func Inline(content []byte) StateReader { return inline{bytes.NewReader(content)} }
+
+type inline struct{ *bytes.Reader }
+
+func (inline) Close() error { return nil }
 
 // StateFile says what is written, for its name and place.
 type StateFile struct {

@@ -16,9 +16,17 @@ type File struct {
 	groups []groupIndex
 }
 
+// ReaderAt is a file that can be read at any offset.
+type ReaderAt interface {
+	io.ReaderAt
+	// Size is its length in bytes.
+	Size() int64
+}
+
 // Open reads the header and the index. Errors: ErrCorrupt, ErrNewerFormat, and
 // those of reading.
-func Open(r io.ReaderAt, size int64) (*File, error) {
+func Open(r ReaderAt) (*File, error) {
+	size := r.Size()
 	in, err := NewReader(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, err
@@ -48,8 +56,10 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, corrupt(indexAt, "a block of kind %d in place of the index", body[0])
 	}
 	f := &File{Header: in.Header, Entries: count, r: r}
-	f.groups, err = parseIndex(body[blockHead:], indexAt)
-	return f, err
+	if f.groups, err = parseIndex(body[blockHead:], indexAt, count); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Groups reads the entries of the key groups from first to last, both included,

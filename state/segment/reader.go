@@ -172,13 +172,8 @@ func (r *Reader) readBlock() error {
 // readEnd verifies the index's sum and the trailer.
 func (r *Reader) readEnd(index []byte) error {
 	at := r.blockAt
-	groups, err := parseIndex(index, at)
-	if err != nil {
+	if _, err := parseIndex(index, at, r.count); err != nil {
 		return err
-	}
-	sum := uint64(0)
-	for _, g := range groups {
-		sum += g.entries
 	}
 	trailerAt := r.offset
 	if err := r.fill(uint64(trailerSize)); err != nil {
@@ -188,7 +183,7 @@ func (r *Reader) readEnd(index []byte) error {
 	if err != nil {
 		return err
 	}
-	if indexAt != at || count != r.count || sum != count {
+	if indexAt != at || count != r.count {
 		return corrupt(trailerAt, "%d entries were read, the file says %d", r.count, count)
 	}
 	if n, err := io.ReadFull(r.r, make([]byte, 1)); n != 0 || err != io.EOF {
@@ -208,11 +203,14 @@ func parseTrailer(b []byte, at int64) (indexAt int64, count uint64, err error) {
 	return int64(le.Uint64(b)), le.Uint64(b[8:]), nil
 }
 
-func parseIndex(b []byte, at int64) ([]groupIndex, error) {
+// parseIndex reads the index that stands at an offset, of a file with that many
+// entries.
+func parseIndex(b []byte, at int64, entries uint64) ([]groupIndex, error) {
 	if len(b)%indexEntry != 0 {
 		return nil, corrupt(at, "an index of %d bytes", len(b))
 	}
 	var groups []groupIndex
+	sum := uint64(0)
 	p := parser{b}
 	for len(p.b) > 0 {
 		g := groupIndex{group: int(p.uint32()), offset: p.uint64(), length: p.uint64(), entries: p.uint64()}
@@ -220,6 +218,10 @@ func parseIndex(b []byte, at int64) ([]groupIndex, error) {
 			return nil, corrupt(at, "the index of key group %d is out of range", g.group)
 		}
 		groups = append(groups, g)
+		sum += g.entries
+	}
+	if sum != entries {
+		return nil, corrupt(at, "the index says %d entries, there are %d", sum, entries)
 	}
 	return groups, nil
 }

@@ -6,8 +6,8 @@
 // by placement (keygroup.Namespaced of hash and namespace, or the hash alone
 // where the state has no namespaces), key and namespace. Key groups come first
 // so that a rescaled job reads only the part of a file that it needs, by the
-// index at the file's end; the order within them lets segments be merged as
-// streams.
+// index at the file's end; the order within them is nearly that in which a table
+// keeps its entries, so that writing sorts little.
 //
 // docs/format.md describes the bytes. Formats are versioned: a newer program
 // reads what an older one wrote, and an older one says ErrNewerFormat.

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("ConcurrentWrite", func(t *testing.T) { concurrentWrite(t, open) })
 	t.Run("Deltas", func(t *testing.T) { deltas(t, open) })
 	t.Run("Rescale", func(t *testing.T) { rescale(t, open) })
+	t.Run("PartOfASegment", func(t *testing.T) { partOfASegment(t, open) })
 	t.Run("LargeValues", func(t *testing.T) { largeValues(t, open) })
 	t.Run("Damage", func(t *testing.T) { damage(t, open) })
 	t.Run("Cancelled", func(t *testing.T) { cancelled(t, open) })
@@ -228,36 +229,6 @@ func declaration(t TB, open Open) {
 	if table(t, r, counts).Len() != 1 {
 		t.Errorf("the restored entry is gone")
 	}
-}
-
-// rescale: a backend takes from a segment only its own key groups, and all
-// backends together take everything once.
-func rescale(t TB, open Open) {
-	b := open(t, everything())
-	defer closeAll(t, b)
-	w := table(t, b, windows)
-	for i := range 2000 {
-		h, k := textKey(i)
-		w.Put(h, k, int64(i%3), fmt.Append(nil, i))
-	}
-	m := write(t, seal(t, b, 1, state.SealOptions{}))
-	var union []string
-	for subtask := range 3 {
-		first, last := keygroup.Range(subtask, 3, maxParallelism)
-		g := state.Groups{MaxParallelism: maxParallelism, First: first, Last: last}
-		part := restored(t, open, g, m)
-		p := table(t, part, windows)
-		p.Each(func(hash uint64, _ []byte, _ int64, _ []byte) bool {
-			if of := keygroup.Of(hash, maxParallelism); of < first || of > last {
-				t.Fatalf("subtask %d has an entry of key group %d", subtask, of)
-			}
-			return true
-		})
-		union = append(union, content(p)...)
-		closeAll(t, part)
-	}
-	slices.Sort(union)
-	same(t, "three subtasks", union, content(w))
 }
 
 // largeValues: values that are much larger than a chunk, grown piece by piece

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +17,10 @@ import (
 )
 
 // Open implements storage.Store.
-func (s *Store) Open(ctx context.Context, h *messages.StateHandle) (io.ReadCloser, error) {
+func (s *Store) Open(ctx context.Context, h *messages.StateHandle) (storage.StateReader, error) {
 	file := h.GetFile()
 	if file == nil {
-		return io.NopCloser(bytes.NewReader(h.GetInline())), nil
+		return storage.Inline(h.GetInline()), nil
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -44,7 +43,8 @@ func (s *Store) Verify(ctx context.Context, h *messages.StateHandle) error {
 	return errors.Join(err, r.Close())
 }
 
-// verifyingReader ends with io.EOF only if size and hash are what was written.
+// verifyingReader ends with io.EOF only if size and hash are what was written;
+// what ReadAt reads does not count.
 type verifyingReader struct {
 	ctx   context.Context
 	file  vfs.File
@@ -74,6 +74,19 @@ func (r *verifyingReader) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+func (r *verifyingReader) ReadAt(p []byte, offset int64) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.file.ReadAt(p, offset)
+	if err != nil && err != io.EOF {
+		err = describe("read a state file", r.where, err)
+	}
+	return n, err
+}
+
+func (r *verifyingReader) Size() int64 { return int64(r.size) }
 
 func (r *verifyingReader) corrupt(problem string, args ...any) error {
 	return fmt.Errorf("state file %s is damaged (%s): restore from another checkpoint, or bring the file back from a copy: %w",

@@ -9,7 +9,6 @@
 package memstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -109,11 +108,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // Open implements storage.Store. A file can be named only by a savepoint or
 // checkpoint that was restored from a path.
-func (s *Store) Open(ctx context.Context, h *messages.StateHandle) (io.ReadCloser, error) {
+func (s *Store) Open(ctx context.Context, h *messages.StateHandle) (storage.StateReader, error) {
 	if h.GetFile() != nil {
 		return s.files.Open(ctx, h)
 	}
-	return io.NopCloser(bytes.NewReader(h.GetInline())), ctx.Err()
+	return storage.Inline(h.GetInline()), ctx.Err()
 }
 
 // Verify implements storage.Store.

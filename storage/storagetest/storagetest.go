@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh Fresh) {
 		run  func(t *testing.T, fresh Fresh, fsys vfs.FS)
 	}{
 		{"state reads back and verifies", stateReadsBack},
+		{"state reads back in parts", stateReadsInParts},
 		{"a write that fails or is cancelled leaves nothing", failedWrite},
 		{"a published checkpoint loads by its record, in a fresh process", publishAndLoad},
 		{"publishing the same again succeeds", republish},
@@ -166,6 +167,42 @@ func stateReadsBack(t *testing.T, fresh Fresh, fsys vfs.FS) {
 			wantContent(t, s, h, size, 9)
 			must(t, s.Verify(t.Context(), h))
 		}
+	}
+}
+
+func stateReadsInParts(t *testing.T, fresh Fresh, fsys vfs.FS) {
+	s := fresh(fsys, Job, 3)
+	must(t, s.Prepare(t.Context(), 1, ""))
+	for _, size := range sizes {
+		h, err := s.Write(t.Context(), File(1, 0, "keyed", ""), Content(size, 9))
+		must(t, err)
+		var want bytes.Buffer
+		must(t, Content(size, 9)(&want))
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := s.Open(ctx, h)
+		must(t, err)
+		if r.Size() != int64(size) {
+			t.Errorf("the size is %d, want %d", r.Size(), size)
+		}
+		for _, at := range []int{size / 2, 0, size / 3} {
+			part := make([]byte, size/3)
+			if n, err := r.ReadAt(part, int64(at)); n != len(part) || err != nil && err != io.EOF || !bytes.Equal(part, want.Bytes()[at:][:n]) {
+				t.Errorf("%d of %d bytes at %d: %v", n, len(part), at, err)
+			}
+		}
+		if n, err := r.ReadAt(make([]byte, 2), int64(size)); n != 0 || err != io.EOF {
+			t.Errorf("%d bytes behind the end: %v", n, err)
+		}
+		// The parts leave the stream where it was.
+		if got, err := io.ReadAll(r); !bytes.Equal(got, want.Bytes()) || err != nil {
+			t.Errorf("%d bytes of %d: %v", len(got), size, err)
+		}
+		cancel()
+		if h.GetFile() != nil {
+			_, err := r.ReadAt(make([]byte, 1), 0)
+			wantErr(t, err, context.Canceled)
+		}
+		must(t, r.Close())
 	}
 }
 
