@@ -45,7 +45,9 @@ type NodeMeta struct {
 	ProtocolVersion       uint32 `protobuf:"varint,9,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	OldestProtocolVersion uint32 `protobuf:"varint,10,opt,name=oldest_protocol_version,json=oldestProtocolVersion,proto3" json:"oldest_protocol_version,omitempty"`
 	// The node is about to leave of its own will.
-	Leaving       bool `protobuf:"varint,11,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Leaving bool `protobuf:"varint,11,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// How many slots the node offers: each runs one subtask of each vertex.
+	Slots         uint32 `protobuf:"varint,12,opt,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +157,13 @@ func (x *NodeMeta) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *NodeMeta) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
 }
 
 // NodePorts are the TCP ports at the node's gossip address; 0 means none.
@@ -318,7 +327,7 @@ var File_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\rcluster.proto\x12\bcutwater\"\xea\x02\n" +
+	"\rcluster.proto\x12\bcutwater\"\x80\x03\n" +
 	"\bNodeMeta\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x04R\x05start\x12!\n" +
@@ -332,7 +341,8 @@ const file_cluster_proto_rawDesc = "" +
 	"\x10protocol_version\x18\t \x01(\rR\x0fprotocolVersion\x126\n" +
 	"\x17oldest_protocol_version\x18\n" +
 	" \x01(\rR\x15oldestProtocolVersion\x12\x18\n" +
-	"\aleaving\x18\v \x01(\bR\aleaving\"i\n" +
+	"\aleaving\x18\v \x01(\bR\aleaving\x12\x14\n" +
+	"\x05slots\x18\f \x01(\rR\x05slots\"i\n" +
 	"\tNodePorts\x12\x1a\n" +
 	"\bmetadata\x18\x01 \x01(\rR\bmetadata\x12\x18\n" +
 	"\acontrol\x18\x02 \x01(\rR\acontrol\x12\x12\n" +
