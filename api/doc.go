@@ -1,0 +1,2 @@
+// Package api is the HTTP API of a node.
+package api
