@@ -460,6 +460,129 @@ func (x *LinkLost) GetReason() string {
 	return ""
 }
 
+// JobsChanged tells the dispatcher of this node that a job's record has changed, so
+// that it does not wait for its next look. It may be left out, and repeated.
+type JobsChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobsChanged) Reset() {
+	*x = JobsChanged{}
+	mi := &file_dispatch_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobsChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobsChanged) ProtoMessage() {}
+
+func (x *JobsChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobsChanged.ProtoReflect.Descriptor instead.
+func (*JobsChanged) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{7}
+}
+
+// NodesChanged tells the dispatcher of this node that other nodes live, or offer
+// other slots, than when it last looked.
+type NodesChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesChanged) Reset() {
+	*x = NodesChanged{}
+	mi := &file_dispatch_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesChanged) ProtoMessage() {}
+
+func (x *NodesChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesChanged.ProtoReflect.Descriptor instead.
+func (*NodesChanged) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{8}
+}
+
+// LeadershipChanged tells the dispatcher of this node whether it works from now on.
+// Each leadership begins with one that says so, also where the end of the one before
+// went by unseen.
+type LeadershipChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leading       bool                   `protobuf:"varint,1,opt,name=leading,proto3" json:"leading,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeadershipChanged) Reset() {
+	*x = LeadershipChanged{}
+	mi := &file_dispatch_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeadershipChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeadershipChanged) ProtoMessage() {}
+
+func (x *LeadershipChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeadershipChanged.ProtoReflect.Descriptor instead.
+func (*LeadershipChanged) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LeadershipChanged) GetLeading() bool {
+	if x != nil {
+		return x.Leading
+	}
+	return false
+}
+
 var File_dispatch_proto protoreflect.FileDescriptor
 
 const file_dispatch_proto_rawDesc = "" +
@@ -492,7 +615,11 @@ const file_dispatch_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"6\n" +
 	"\bLinkLost\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reasonB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\r\n" +
+	"\vJobsChanged\"\x0e\n" +
+	"\fNodesChanged\"-\n" +
+	"\x11LeadershipChanged\x12\x18\n" +
+	"\aleading\x18\x01 \x01(\bR\aleadingB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_dispatch_proto_rawDescOnce sync.Once
@@ -506,7 +633,7 @@ func file_dispatch_proto_rawDescGZIP() []byte {
 	return file_dispatch_proto_rawDescData
 }
 
-var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_dispatch_proto_goTypes = []any{
 	(*StartCoordinator)(nil),   // 0: cutwater.StartCoordinator
 	(*CoordinatorRefused)(nil), // 1: cutwater.CoordinatorRefused
@@ -515,6 +642,9 @@ var file_dispatch_proto_goTypes = []any{
 	(*NodeSlots)(nil),          // 4: cutwater.NodeSlots
 	(*NodeLost)(nil),           // 5: cutwater.NodeLost
 	(*LinkLost)(nil),           // 6: cutwater.LinkLost
+	(*JobsChanged)(nil),        // 7: cutwater.JobsChanged
+	(*NodesChanged)(nil),       // 8: cutwater.NodesChanged
+	(*LeadershipChanged)(nil),  // 9: cutwater.LeadershipChanged
 }
 var file_dispatch_proto_depIdxs = []int32{
 	4, // 0: cutwater.SlotRequest.held:type_name -> cutwater.NodeSlots
@@ -537,7 +667,7 @@ func file_dispatch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dispatch_proto_rawDesc), len(file_dispatch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

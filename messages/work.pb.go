@@ -44,6 +44,7 @@ type WorkDone struct {
 	//	*WorkDone_JobRecord
 	//	*WorkDone_HookSnapshot
 	//	*WorkDone_CheckpointsSwept
+	//	*WorkDone_JobsRead
 	Result isWorkDone_Result `protobuf_oneof:"result"`
 	// It failed for a reason that may pass by itself: a later try can succeed.
 	Transient bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
@@ -190,6 +191,15 @@ func (x *WorkDone) GetCheckpointsSwept() *CheckpointsSwept {
 	return nil
 }
 
+func (x *WorkDone) GetJobsRead() *JobsRead {
+	if x != nil {
+		if x, ok := x.Result.(*WorkDone_JobsRead); ok {
+			return x.JobsRead
+		}
+	}
+	return nil
+}
+
 func (x *WorkDone) GetTransient() bool {
 	if x != nil {
 		return x.Transient
@@ -240,6 +250,10 @@ type WorkDone_CheckpointsSwept struct {
 	CheckpointsSwept *CheckpointsSwept `protobuf:"bytes,13,opt,name=checkpoints_swept,json=checkpointsSwept,proto3,oneof"`
 }
 
+type WorkDone_JobsRead struct {
+	JobsRead *JobsRead `protobuf:"bytes,15,opt,name=jobs_read,json=jobsRead,proto3,oneof"`
+}
+
 func (*WorkDone_Metadata) isWorkDone_Result() {}
 
 func (*WorkDone_MetadataWritten) isWorkDone_Result() {}
@@ -255,6 +269,8 @@ func (*WorkDone_JobRecord) isWorkDone_Result() {}
 func (*WorkDone_HookSnapshot) isWorkDone_Result() {}
 
 func (*WorkDone_CheckpointsSwept) isWorkDone_Result() {}
+
+func (*WorkDone_JobsRead) isWorkDone_Result() {}
 
 // Propose hands a command to the metadata store. Answer: metadata.
 type Propose struct {
@@ -347,6 +363,89 @@ func (x *ReadJob) GetJob() string {
 	return ""
 }
 
+// ReadJobs reads the records of all jobs from the metadata store, linearizably.
+// Answer: jobs_read.
+type ReadJobs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadJobs) Reset() {
+	*x = ReadJobs{}
+	mi := &file_work_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadJobs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadJobs) ProtoMessage() {}
+
+func (x *ReadJobs) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadJobs.ProtoReflect.Descriptor instead.
+func (*ReadJobs) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{3}
+}
+
+// JobsRead is its answer, ordered by job id.
+type JobsRead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          []*JobRecord           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobsRead) Reset() {
+	*x = JobsRead{}
+	mi := &file_work_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobsRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobsRead) ProtoMessage() {}
+
+func (x *JobsRead) ProtoReflect() protoreflect.Message {
+	mi := &file_work_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobsRead.ProtoReflect.Descriptor instead.
+func (*JobsRead) Descriptor() ([]byte, []int) {
+	return file_work_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JobsRead) GetJobs() []*JobRecord {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
 // PrepareLocation creates the directories of a checkpoint.
 type PrepareLocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -360,7 +459,7 @@ type PrepareLocation struct {
 
 func (x *PrepareLocation) Reset() {
 	*x = PrepareLocation{}
-	mi := &file_work_proto_msgTypes[3]
+	mi := &file_work_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +471,7 @@ func (x *PrepareLocation) String() string {
 func (*PrepareLocation) ProtoMessage() {}
 
 func (x *PrepareLocation) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[3]
+	mi := &file_work_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +484,7 @@ func (x *PrepareLocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareLocation.ProtoReflect.Descriptor instead.
 func (*PrepareLocation) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{3}
+	return file_work_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PrepareLocation) GetJob() string {
@@ -429,7 +528,7 @@ type WriteMetadata struct {
 
 func (x *WriteMetadata) Reset() {
 	*x = WriteMetadata{}
-	mi := &file_work_proto_msgTypes[4]
+	mi := &file_work_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +540,7 @@ func (x *WriteMetadata) String() string {
 func (*WriteMetadata) ProtoMessage() {}
 
 func (x *WriteMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[4]
+	mi := &file_work_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +553,7 @@ func (x *WriteMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteMetadata.ProtoReflect.Descriptor instead.
 func (*WriteMetadata) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{4}
+	return file_work_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WriteMetadata) GetMetadata() *CheckpointMetadata {
@@ -485,7 +584,7 @@ type MetadataWritten struct {
 
 func (x *MetadataWritten) Reset() {
 	*x = MetadataWritten{}
-	mi := &file_work_proto_msgTypes[5]
+	mi := &file_work_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +596,7 @@ func (x *MetadataWritten) String() string {
 func (*MetadataWritten) ProtoMessage() {}
 
 func (x *MetadataWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[5]
+	mi := &file_work_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +609,7 @@ func (x *MetadataWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataWritten.ProtoReflect.Descriptor instead.
 func (*MetadataWritten) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{5}
+	return file_work_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MetadataWritten) GetLocation() string {
@@ -555,7 +654,7 @@ type LoadCheckpoint struct {
 
 func (x *LoadCheckpoint) Reset() {
 	*x = LoadCheckpoint{}
-	mi := &file_work_proto_msgTypes[6]
+	mi := &file_work_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +666,7 @@ func (x *LoadCheckpoint) String() string {
 func (*LoadCheckpoint) ProtoMessage() {}
 
 func (x *LoadCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[6]
+	mi := &file_work_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +679,7 @@ func (x *LoadCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadCheckpoint.ProtoReflect.Descriptor instead.
 func (*LoadCheckpoint) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{6}
+	return file_work_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LoadCheckpoint) GetJob() string {
@@ -619,7 +718,7 @@ type CheckpointLoaded struct {
 
 func (x *CheckpointLoaded) Reset() {
 	*x = CheckpointLoaded{}
-	mi := &file_work_proto_msgTypes[7]
+	mi := &file_work_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +730,7 @@ func (x *CheckpointLoaded) String() string {
 func (*CheckpointLoaded) ProtoMessage() {}
 
 func (x *CheckpointLoaded) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[7]
+	mi := &file_work_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +743,7 @@ func (x *CheckpointLoaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointLoaded.ProtoReflect.Descriptor instead.
 func (*CheckpointLoaded) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{7}
+	return file_work_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CheckpointLoaded) GetMetadata() *CheckpointMetadata {
@@ -687,7 +786,7 @@ type LoadedLists struct {
 
 func (x *LoadedLists) Reset() {
 	*x = LoadedLists{}
-	mi := &file_work_proto_msgTypes[8]
+	mi := &file_work_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +798,7 @@ func (x *LoadedLists) String() string {
 func (*LoadedLists) ProtoMessage() {}
 
 func (x *LoadedLists) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[8]
+	mi := &file_work_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +811,7 @@ func (x *LoadedLists) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadedLists.ProtoReflect.Descriptor instead.
 func (*LoadedLists) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{8}
+	return file_work_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LoadedLists) GetUid() string {
@@ -747,7 +846,7 @@ type LoadedCoordinator struct {
 
 func (x *LoadedCoordinator) Reset() {
 	*x = LoadedCoordinator{}
-	mi := &file_work_proto_msgTypes[9]
+	mi := &file_work_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +858,7 @@ func (x *LoadedCoordinator) String() string {
 func (*LoadedCoordinator) ProtoMessage() {}
 
 func (x *LoadedCoordinator) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[9]
+	mi := &file_work_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +871,7 @@ func (x *LoadedCoordinator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadedCoordinator.ProtoReflect.Descriptor instead.
 func (*LoadedCoordinator) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{9}
+	return file_work_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LoadedCoordinator) GetUid() string {
@@ -803,7 +902,7 @@ type DiscardState struct {
 
 func (x *DiscardState) Reset() {
 	*x = DiscardState{}
-	mi := &file_work_proto_msgTypes[10]
+	mi := &file_work_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +914,7 @@ func (x *DiscardState) String() string {
 func (*DiscardState) ProtoMessage() {}
 
 func (x *DiscardState) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[10]
+	mi := &file_work_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +927,7 @@ func (x *DiscardState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardState.ProtoReflect.Descriptor instead.
 func (*DiscardState) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{10}
+	return file_work_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DiscardState) GetJob() string {
@@ -881,7 +980,7 @@ type SweepCheckpoints struct {
 
 func (x *SweepCheckpoints) Reset() {
 	*x = SweepCheckpoints{}
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +992,7 @@ func (x *SweepCheckpoints) String() string {
 func (*SweepCheckpoints) ProtoMessage() {}
 
 func (x *SweepCheckpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[11]
+	mi := &file_work_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1005,7 @@ func (x *SweepCheckpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepCheckpoints.ProtoReflect.Descriptor instead.
 func (*SweepCheckpoints) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{11}
+	return file_work_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SweepCheckpoints) GetFence() *Fence {
@@ -955,7 +1054,7 @@ type CheckpointsSwept struct {
 
 func (x *CheckpointsSwept) Reset() {
 	*x = CheckpointsSwept{}
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1066,7 @@ func (x *CheckpointsSwept) String() string {
 func (*CheckpointsSwept) ProtoMessage() {}
 
 func (x *CheckpointsSwept) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[12]
+	mi := &file_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1079,7 @@ func (x *CheckpointsSwept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointsSwept.ProtoReflect.Descriptor instead.
 func (*CheckpointsSwept) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{12}
+	return file_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckpointsSwept) GetFiles() uint64 {
@@ -1008,7 +1107,7 @@ type DiscoverSplits struct {
 
 func (x *DiscoverSplits) Reset() {
 	*x = DiscoverSplits{}
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1119,7 @@ func (x *DiscoverSplits) String() string {
 func (*DiscoverSplits) ProtoMessage() {}
 
 func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[13]
+	mi := &file_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1132,7 @@ func (x *DiscoverSplits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscoverSplits.ProtoReflect.Descriptor instead.
 func (*DiscoverSplits) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{13}
+	return file_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DiscoverSplits) GetUid() string {
@@ -1061,7 +1160,7 @@ type SplitsDiscovered struct {
 
 func (x *SplitsDiscovered) Reset() {
 	*x = SplitsDiscovered{}
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1172,7 @@ func (x *SplitsDiscovered) String() string {
 func (*SplitsDiscovered) ProtoMessage() {}
 
 func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[14]
+	mi := &file_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1185,7 @@ func (x *SplitsDiscovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitsDiscovered.ProtoReflect.Descriptor instead.
 func (*SplitsDiscovered) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{14}
+	return file_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SplitsDiscovered) GetSplits() []*Split {
@@ -1114,7 +1213,7 @@ type SnapshotOperatorCoordinator struct {
 
 func (x *SnapshotOperatorCoordinator) Reset() {
 	*x = SnapshotOperatorCoordinator{}
-	mi := &file_work_proto_msgTypes[15]
+	mi := &file_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1225,7 @@ func (x *SnapshotOperatorCoordinator) String() string {
 func (*SnapshotOperatorCoordinator) ProtoMessage() {}
 
 func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[15]
+	mi := &file_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1238,7 @@ func (x *SnapshotOperatorCoordinator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperatorCoordinator.ProtoReflect.Descriptor instead.
 func (*SnapshotOperatorCoordinator) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{15}
+	return file_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SnapshotOperatorCoordinator) GetUid() string {
@@ -1169,7 +1268,7 @@ type OperatorCoordinatorSnapshot struct {
 
 func (x *OperatorCoordinatorSnapshot) Reset() {
 	*x = OperatorCoordinatorSnapshot{}
-	mi := &file_work_proto_msgTypes[16]
+	mi := &file_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1280,7 @@ func (x *OperatorCoordinatorSnapshot) String() string {
 func (*OperatorCoordinatorSnapshot) ProtoMessage() {}
 
 func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[16]
+	mi := &file_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1293,7 @@ func (x *OperatorCoordinatorSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorCoordinatorSnapshot.ProtoReflect.Descriptor instead.
 func (*OperatorCoordinatorSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{16}
+	return file_work_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OperatorCoordinatorSnapshot) GetUid() string {
@@ -1236,7 +1335,7 @@ type RunMasterHook struct {
 
 func (x *RunMasterHook) Reset() {
 	*x = RunMasterHook{}
-	mi := &file_work_proto_msgTypes[17]
+	mi := &file_work_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1347,7 @@ func (x *RunMasterHook) String() string {
 func (*RunMasterHook) ProtoMessage() {}
 
 func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[17]
+	mi := &file_work_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1360,7 @@ func (x *RunMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMasterHook.ProtoReflect.Descriptor instead.
 func (*RunMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{17}
+	return file_work_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunMasterHook) GetHook() string {
@@ -1290,7 +1389,7 @@ type MasterHookSnapshot struct {
 
 func (x *MasterHookSnapshot) Reset() {
 	*x = MasterHookSnapshot{}
-	mi := &file_work_proto_msgTypes[18]
+	mi := &file_work_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1401,7 @@ func (x *MasterHookSnapshot) String() string {
 func (*MasterHookSnapshot) ProtoMessage() {}
 
 func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[18]
+	mi := &file_work_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1414,7 @@ func (x *MasterHookSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterHookSnapshot.ProtoReflect.Descriptor instead.
 func (*MasterHookSnapshot) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{18}
+	return file_work_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MasterHookSnapshot) GetHook() string {
@@ -1352,7 +1451,7 @@ type RestoreMasterHook struct {
 
 func (x *RestoreMasterHook) Reset() {
 	*x = RestoreMasterHook{}
-	mi := &file_work_proto_msgTypes[19]
+	mi := &file_work_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1463,7 @@ func (x *RestoreMasterHook) String() string {
 func (*RestoreMasterHook) ProtoMessage() {}
 
 func (x *RestoreMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[19]
+	mi := &file_work_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1476,7 @@ func (x *RestoreMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreMasterHook.ProtoReflect.Descriptor instead.
 func (*RestoreMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{19}
+	return file_work_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RestoreMasterHook) GetHook() string {
@@ -1412,7 +1511,7 @@ type ResetMasterHook struct {
 
 func (x *ResetMasterHook) Reset() {
 	*x = ResetMasterHook{}
-	mi := &file_work_proto_msgTypes[20]
+	mi := &file_work_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1523,7 @@ func (x *ResetMasterHook) String() string {
 func (*ResetMasterHook) ProtoMessage() {}
 
 func (x *ResetMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[20]
+	mi := &file_work_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1536,7 @@ func (x *ResetMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetMasterHook.ProtoReflect.Descriptor instead.
 func (*ResetMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{20}
+	return file_work_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResetMasterHook) GetHook() string {
@@ -1457,7 +1556,7 @@ type CloseMasterHook struct {
 
 func (x *CloseMasterHook) Reset() {
 	*x = CloseMasterHook{}
-	mi := &file_work_proto_msgTypes[21]
+	mi := &file_work_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1568,7 @@ func (x *CloseMasterHook) String() string {
 func (*CloseMasterHook) ProtoMessage() {}
 
 func (x *CloseMasterHook) ProtoReflect() protoreflect.Message {
-	mi := &file_work_proto_msgTypes[21]
+	mi := &file_work_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1581,7 @@ func (x *CloseMasterHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseMasterHook.ProtoReflect.Descriptor instead.
 func (*CloseMasterHook) Descriptor() ([]byte, []int) {
-	return file_work_proto_rawDescGZIP(), []int{21}
+	return file_work_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CloseMasterHook) GetHook() string {
@@ -1498,7 +1597,7 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"work.proto\x12\bcutwater\x1a\x0emetadata.proto\x1a\vstate.proto\x1a\n" +
-	"task.proto\"\xdd\x05\n" +
+	"task.proto\"\x90\x06\n" +
 	"\bWorkDone\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\x04R\x02op\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
@@ -1513,7 +1612,8 @@ const file_work_proto_rawDesc = "" +
 	"job_record\x18\n" +
 	" \x01(\v2\x13.cutwater.JobRecordH\x00R\tjobRecord\x12C\n" +
 	"\rhook_snapshot\x18\v \x01(\v2\x1c.cutwater.MasterHookSnapshotH\x00R\fhookSnapshot\x12I\n" +
-	"\x11checkpoints_swept\x18\r \x01(\v2\x1a.cutwater.CheckpointsSweptH\x00R\x10checkpointsSwept\x12\x1c\n" +
+	"\x11checkpoints_swept\x18\r \x01(\v2\x1a.cutwater.CheckpointsSweptH\x00R\x10checkpointsSwept\x121\n" +
+	"\tjobs_read\x18\x0f \x01(\v2\x12.cutwater.JobsReadH\x00R\bjobsRead\x12\x1c\n" +
 	"\ttransient\x18\f \x01(\bR\ttransient\x12\x1d\n" +
 	"\n" +
 	"no_restart\x18\x0e \x01(\bR\tnoRestartB\b\n" +
@@ -1521,7 +1621,11 @@ const file_work_proto_rawDesc = "" +
 	"\aPropose\x123\n" +
 	"\acommand\x18\x01 \x01(\v2\x19.cutwater.MetadataCommandR\acommand\"\x1b\n" +
 	"\aReadJob\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"y\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\n" +
+	"\n" +
+	"\bReadJobs\"3\n" +
+	"\bJobsRead\x12'\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\"y\n" +
 	"\x0fPrepareLocation\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1e\n" +
 	"\n" +
@@ -1622,69 +1726,73 @@ func file_work_proto_rawDescGZIP() []byte {
 	return file_work_proto_rawDescData
 }
 
-var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_work_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_work_proto_goTypes = []any{
 	(*WorkDone)(nil),                    // 0: cutwater.WorkDone
 	(*Propose)(nil),                     // 1: cutwater.Propose
 	(*ReadJob)(nil),                     // 2: cutwater.ReadJob
-	(*PrepareLocation)(nil),             // 3: cutwater.PrepareLocation
-	(*WriteMetadata)(nil),               // 4: cutwater.WriteMetadata
-	(*MetadataWritten)(nil),             // 5: cutwater.MetadataWritten
-	(*LoadCheckpoint)(nil),              // 6: cutwater.LoadCheckpoint
-	(*CheckpointLoaded)(nil),            // 7: cutwater.CheckpointLoaded
-	(*LoadedLists)(nil),                 // 8: cutwater.LoadedLists
-	(*LoadedCoordinator)(nil),           // 9: cutwater.LoadedCoordinator
-	(*DiscardState)(nil),                // 10: cutwater.DiscardState
-	(*SweepCheckpoints)(nil),            // 11: cutwater.SweepCheckpoints
-	(*CheckpointsSwept)(nil),            // 12: cutwater.CheckpointsSwept
-	(*DiscoverSplits)(nil),              // 13: cutwater.DiscoverSplits
-	(*SplitsDiscovered)(nil),            // 14: cutwater.SplitsDiscovered
-	(*SnapshotOperatorCoordinator)(nil), // 15: cutwater.SnapshotOperatorCoordinator
-	(*OperatorCoordinatorSnapshot)(nil), // 16: cutwater.OperatorCoordinatorSnapshot
-	(*RunMasterHook)(nil),               // 17: cutwater.RunMasterHook
-	(*MasterHookSnapshot)(nil),          // 18: cutwater.MasterHookSnapshot
-	(*RestoreMasterHook)(nil),           // 19: cutwater.RestoreMasterHook
-	(*ResetMasterHook)(nil),             // 20: cutwater.ResetMasterHook
-	(*CloseMasterHook)(nil),             // 21: cutwater.CloseMasterHook
-	(*MetadataResult)(nil),              // 22: cutwater.MetadataResult
-	(*JobRecord)(nil),                   // 23: cutwater.JobRecord
-	(*MetadataCommand)(nil),             // 24: cutwater.MetadataCommand
-	(*CheckpointMetadata)(nil),          // 25: cutwater.CheckpointMetadata
-	(*CompletedCheckpoint)(nil),         // 26: cutwater.CompletedCheckpoint
-	(*OperatorLists)(nil),               // 27: cutwater.OperatorLists
-	(*StateHandle)(nil),                 // 28: cutwater.StateHandle
-	(*Fence)(nil),                       // 29: cutwater.Fence
-	(*Split)(nil),                       // 30: cutwater.Split
-	(*MasterState)(nil),                 // 31: cutwater.MasterState
+	(*ReadJobs)(nil),                    // 3: cutwater.ReadJobs
+	(*JobsRead)(nil),                    // 4: cutwater.JobsRead
+	(*PrepareLocation)(nil),             // 5: cutwater.PrepareLocation
+	(*WriteMetadata)(nil),               // 6: cutwater.WriteMetadata
+	(*MetadataWritten)(nil),             // 7: cutwater.MetadataWritten
+	(*LoadCheckpoint)(nil),              // 8: cutwater.LoadCheckpoint
+	(*CheckpointLoaded)(nil),            // 9: cutwater.CheckpointLoaded
+	(*LoadedLists)(nil),                 // 10: cutwater.LoadedLists
+	(*LoadedCoordinator)(nil),           // 11: cutwater.LoadedCoordinator
+	(*DiscardState)(nil),                // 12: cutwater.DiscardState
+	(*SweepCheckpoints)(nil),            // 13: cutwater.SweepCheckpoints
+	(*CheckpointsSwept)(nil),            // 14: cutwater.CheckpointsSwept
+	(*DiscoverSplits)(nil),              // 15: cutwater.DiscoverSplits
+	(*SplitsDiscovered)(nil),            // 16: cutwater.SplitsDiscovered
+	(*SnapshotOperatorCoordinator)(nil), // 17: cutwater.SnapshotOperatorCoordinator
+	(*OperatorCoordinatorSnapshot)(nil), // 18: cutwater.OperatorCoordinatorSnapshot
+	(*RunMasterHook)(nil),               // 19: cutwater.RunMasterHook
+	(*MasterHookSnapshot)(nil),          // 20: cutwater.MasterHookSnapshot
+	(*RestoreMasterHook)(nil),           // 21: cutwater.RestoreMasterHook
+	(*ResetMasterHook)(nil),             // 22: cutwater.ResetMasterHook
+	(*CloseMasterHook)(nil),             // 23: cutwater.CloseMasterHook
+	(*MetadataResult)(nil),              // 24: cutwater.MetadataResult
+	(*JobRecord)(nil),                   // 25: cutwater.JobRecord
+	(*MetadataCommand)(nil),             // 26: cutwater.MetadataCommand
+	(*CheckpointMetadata)(nil),          // 27: cutwater.CheckpointMetadata
+	(*CompletedCheckpoint)(nil),         // 28: cutwater.CompletedCheckpoint
+	(*OperatorLists)(nil),               // 29: cutwater.OperatorLists
+	(*StateHandle)(nil),                 // 30: cutwater.StateHandle
+	(*Fence)(nil),                       // 31: cutwater.Fence
+	(*Split)(nil),                       // 32: cutwater.Split
+	(*MasterState)(nil),                 // 33: cutwater.MasterState
 }
 var file_work_proto_depIdxs = []int32{
-	22, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
-	5,  // 1: cutwater.WorkDone.metadata_written:type_name -> cutwater.MetadataWritten
-	7,  // 2: cutwater.WorkDone.checkpoint_loaded:type_name -> cutwater.CheckpointLoaded
-	14, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
-	16, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
-	23, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
-	18, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
-	12, // 7: cutwater.WorkDone.checkpoints_swept:type_name -> cutwater.CheckpointsSwept
-	24, // 8: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
-	25, // 9: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
-	26, // 10: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
-	25, // 11: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
-	26, // 12: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
-	8,  // 13: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
-	9,  // 14: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
-	27, // 15: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
-	28, // 16: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
-	29, // 17: cutwater.SweepCheckpoints.fence:type_name -> cutwater.Fence
-	28, // 18: cutwater.SweepCheckpoints.shared:type_name -> cutwater.StateHandle
-	30, // 19: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
-	31, // 20: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
-	31, // 21: cutwater.RestoreMasterHook.state:type_name -> cutwater.MasterState
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	24, // 0: cutwater.WorkDone.metadata:type_name -> cutwater.MetadataResult
+	7,  // 1: cutwater.WorkDone.metadata_written:type_name -> cutwater.MetadataWritten
+	9,  // 2: cutwater.WorkDone.checkpoint_loaded:type_name -> cutwater.CheckpointLoaded
+	16, // 3: cutwater.WorkDone.splits_discovered:type_name -> cutwater.SplitsDiscovered
+	18, // 4: cutwater.WorkDone.coordinator_snapshot:type_name -> cutwater.OperatorCoordinatorSnapshot
+	25, // 5: cutwater.WorkDone.job_record:type_name -> cutwater.JobRecord
+	20, // 6: cutwater.WorkDone.hook_snapshot:type_name -> cutwater.MasterHookSnapshot
+	14, // 7: cutwater.WorkDone.checkpoints_swept:type_name -> cutwater.CheckpointsSwept
+	4,  // 8: cutwater.WorkDone.jobs_read:type_name -> cutwater.JobsRead
+	26, // 9: cutwater.Propose.command:type_name -> cutwater.MetadataCommand
+	25, // 10: cutwater.JobsRead.jobs:type_name -> cutwater.JobRecord
+	27, // 11: cutwater.WriteMetadata.metadata:type_name -> cutwater.CheckpointMetadata
+	28, // 12: cutwater.LoadCheckpoint.record:type_name -> cutwater.CompletedCheckpoint
+	27, // 13: cutwater.CheckpointLoaded.metadata:type_name -> cutwater.CheckpointMetadata
+	28, // 14: cutwater.CheckpointLoaded.record:type_name -> cutwater.CompletedCheckpoint
+	10, // 15: cutwater.CheckpointLoaded.lists:type_name -> cutwater.LoadedLists
+	11, // 16: cutwater.CheckpointLoaded.coordinators:type_name -> cutwater.LoadedCoordinator
+	29, // 17: cutwater.LoadedLists.lists:type_name -> cutwater.OperatorLists
+	30, // 18: cutwater.DiscardState.handles:type_name -> cutwater.StateHandle
+	31, // 19: cutwater.SweepCheckpoints.fence:type_name -> cutwater.Fence
+	30, // 20: cutwater.SweepCheckpoints.shared:type_name -> cutwater.StateHandle
+	32, // 21: cutwater.SplitsDiscovered.splits:type_name -> cutwater.Split
+	33, // 22: cutwater.MasterHookSnapshot.state:type_name -> cutwater.MasterState
+	33, // 23: cutwater.RestoreMasterHook.state:type_name -> cutwater.MasterState
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_work_proto_init() }
@@ -1704,6 +1812,7 @@ func file_work_proto_init() {
 		(*WorkDone_JobRecord)(nil),
 		(*WorkDone_HookSnapshot)(nil),
 		(*WorkDone_CheckpointsSwept)(nil),
+		(*WorkDone_JobsRead)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1711,7 +1820,7 @@ func file_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_work_proto_rawDesc), len(file_work_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
