@@ -117,7 +117,7 @@ func Start(c Config) (*Membership, error) {
 	return m, nil
 }
 
-// checkAddresses holds the rule that only loopback goes without a secret.
+// checkAddresses refuses addresses that cannot work.
 func checkAddresses(c Config) error {
 	if !c.Bind.Addr().IsValid() {
 		return errors.New("membership: there is no address to bind to; give an IP address and a port")
@@ -125,9 +125,16 @@ func checkAddresses(c Config) error {
 	if c.Bind.Addr().Is6() && c.Bind.Addr().IsUnspecified() && !c.Advertise.IsValid() {
 		return fmt.Errorf("membership: bound to %v, the node needs an advertised address of its own", c.Bind.Addr())
 	}
-	for _, a := range []netip.AddrPort{c.Bind, c.Advertise} {
-		if a.Addr().IsValid() && !a.Addr().Unmap().IsLoopback() && !c.Secret.Given() {
-			return fmt.Errorf("%w: %v can be reached by others; give the cluster a secret, or bind to 127.0.0.1", ErrNeedsSecret, a.Addr())
+	return CheckAddresses(c.Secret, c.Bind.Addr(), c.Advertise.Addr())
+}
+
+// CheckAddresses holds the rule that only loopback goes without a secret; an address
+// that is not valid does not count. The error wraps ErrNeedsSecret. Whoever opens
+// sockets for the cluster asks it first.
+func CheckAddresses(s secret.Secret, addresses ...netip.Addr) error {
+	for _, a := range addresses {
+		if a.IsValid() && !a.Unmap().IsLoopback() && !s.Given() {
+			return fmt.Errorf("%w: %v can be reached by others; give the cluster a secret, or bind to 127.0.0.1", ErrNeedsSecret, a)
 		}
 	}
 	return nil
