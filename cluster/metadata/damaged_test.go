@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"cutwater/cluster/metadata"
@@ -80,5 +81,49 @@ func TestDamaged(t *testing.T) {
 		if _, err := metadata.OpenLocal(damaged, metadata.LocalOptions{}); !errors.Is(err, metadata.ErrCorrupt) {
 			t.Fatalf("cut to %d bytes: %v", size, err)
 		}
+	}
+}
+
+// TestDamagedWhileOpen: a file that loses its pages under an open store does not end
+// the process. What was asked has an unknown outcome, the error names the file and
+// what to do, and the store can be closed.
+func TestDamagedWhileOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metadata.db")
+	s, err := metadata.OpenLocal(path, metadata.LocalOptions{SnapshotEvery: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	propose := func(c *messages.MetadataCommand) *messages.MetadataResult {
+		t.Helper()
+		r, err := s.Propose(context.Background(), c)
+		if err != nil && !errors.Is(err, metadata.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		return r
+	}
+	propose(metadatatest.Register(metadatatest.Job))
+	for range 20 {
+		propose(metadatatest.StartEpoch(metadatatest.Job))
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := propose(metadatatest.StartEpoch(metadatatest.Job)); r.GetOutcome() != messages.MetadataOutcome_UNKNOWN || !strings.Contains(r.Failure, path) {
+		t.Errorf("a command on a file without pages: %v", r)
+	}
+	for _, use := range []func() error{
+		func() error { _, err := s.Job(context.Background(), metadatatest.Job); return err },
+		func() error { _, err := s.Jobs(context.Background()); return err },
+		func() error {
+			_, err := s.Propose(context.Background(), metadatatest.StartEpoch(metadatatest.Job))
+			return err
+		},
+	} {
+		if err := use(); !errors.Is(err, metadata.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--restore PATH") {
+			t.Errorf("after it: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

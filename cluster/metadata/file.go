@@ -32,11 +32,7 @@ func indexKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, i
 
 func corrupt(path string, cause error) error { return layout.Corrupt(path, cause) }
 
-// load replays the file into the machine.
-func (l *Local) load(db *bolt.DB) error {
-	return layout.Guard(l.path, func() error { return db.View(l.replay) })
-}
-
+// replay reads the file into the machine.
 func (l *Local) replay(tx *bolt.Tx) error {
 	if value := tx.Bucket(snapshotBucket).Get(snapshotKey); value != nil {
 		snapshot := &messages.MetadataSnapshot{}

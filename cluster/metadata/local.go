@@ -12,6 +12,7 @@ import (
 
 	"cutwater/messages"
 	"cutwater/protocol/metadata"
+	"cutwater/storage/boltdb"
 )
 
 // LocalOptions tune a Local.
@@ -38,7 +39,7 @@ const (
 type Local struct {
 	path    string
 	options LocalOptions
-	db      *bolt.DB
+	db      *boltdb.DB
 	queue   chan *proposal
 	stop    chan struct{} // closed by Close
 	stopped chan struct{} // closed by the writer
@@ -89,7 +90,7 @@ func (l *Local) open() error {
 	if err != nil {
 		return err
 	}
-	if err := l.load(db); err != nil {
+	if err := db.View(l.replay); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	l.db = db
@@ -254,23 +255,25 @@ func (e *unwritten) Unwrap() []error { return []error{e.cause, syscall.EIO} }
 // failed answers a batch whose transaction failed. If its entries are not in the
 // file, nothing happened and the next command may succeed. If they are, the
 // failure was that of the fsync, and nobody can say what a crash would leave:
-// only opening the file again tells.
+// only opening the file again tells. The same goes for a file that turns out to be
+// damaged.
 func (l *Local) failed(batch []*proposal, first uint64, cause error) {
-	cause = &unwritten{l.path, cause}
 	written := false
-	if err := l.db.View(func(tx *bolt.Tx) error {
+	err := l.db.View(func(tx *bolt.Tx) error {
 		written = tx.Bucket(logBucket).Get(indexKey(first)) != nil
 		return nil
-	}); err != nil {
-		written = true
-	}
-	if !written {
+	})
+	switch damaged := l.db.Broken(); {
+	case damaged != nil:
+		l.broken = damaged
+	case written || err != nil:
+		l.broken = fmt.Errorf("%w; then restart the node", &unwritten{l.path, cause})
+	default:
 		for _, p := range batch {
-			p.err = cause
+			p.err = &unwritten{l.path, cause}
 		}
 		return
 	}
-	l.broken = fmt.Errorf("%w; then restart the node", cause)
 	for _, p := range batch {
 		p.result = &messages.MetadataResult{Outcome: messages.MetadataOutcome_UNKNOWN, Failure: l.broken.Error()}
 	}

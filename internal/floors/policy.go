@@ -39,7 +39,7 @@ protocol/checkpoint, protocol/restore, protocol/split, protocol/metadata < proto
 codec < codec/...;
 
 # Floor 2: what touches disks and other nodes, behind small interfaces.
-storage, storage/vfs, storage/failpoint < storage/..., state/..., cluster/...;
+storage, storage/vfs, storage/failpoint, storage/boltdb < storage/..., state/..., cluster/...;
 storage/filestore < storage/memstore;
 state, state/segment < state/...;
 cluster/... < cluster/...;
@@ -64,7 +64,7 @@ examples/... < examples/...;
 # Other modules, and where they may be used.
 google.golang.org/protobuf/... < ...;
 github.com/cespare/xxhash/v2 < protocol/keygroup, state/..., storage/..., connector/..., testkit/...;
-go.etcd.io/bbolt/... < state/bolt, cluster/metadata/...;
+go.etcd.io/bbolt/... < storage/boltdb, state/bolt, cluster/metadata/...;
 github.com/hashicorp/... < cluster/...;
 golang.org/x/sys/... < storage/vfs, cluster/..., cmd/...;
 github.com/goccy/go-yaml/... < topology/...;

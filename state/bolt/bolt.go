@@ -15,7 +15,8 @@
 // was in memory when it was taken.
 //
 // Reading an evicted entry may fault pages of the file: an allowed wait in a
-// task. A failing disk panics with *state.ScratchError, which fails the task.
+// task. A failing disk panics with *state.ScratchError, which fails the task; so does
+// a file that is damaged or loses a part while it is open.
 package bolt
 
 import (
@@ -30,6 +31,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"cutwater/state"
+	"cutwater/storage/boltdb"
 	"cutwater/storage/vfs"
 )
 
@@ -74,7 +76,7 @@ func New(o Options) (state.Backend, error) {
 type pager struct {
 	fs  vfs.FS
 	dir string
-	db  *bbolt.DB
+	db  *boltdb.DB
 }
 
 var bucket = []byte("pages")
@@ -88,13 +90,14 @@ func open(fsys vfs.FS, dir string) (*pager, error) {
 	if err := errors.Join(fsys.RemoveAll(dir), fsys.MkdirAll(dir)); err != nil {
 		return fail(err)
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+	damaged := func(cause error) error { return fmt.Errorf("%s does not give back what was written: %w", path, cause) }
+	db, err := boltdb.Open(path, bbolt.Options{
 		NoSync: true, NoGrowSync: true, NoFreelistSync: true, NoStatistics: true,
 		FreelistType: bbolt.FreelistMapType, InitialMmapSize: mapBytes,
 		OpenFile: func(name string, flag int, mode fs.FileMode) (*os.File, error) {
 			return os.OpenFile(name, flag|os.O_TRUNC, mode)
 		},
-	})
+	}, damaged)
 	if err != nil {
 		return fail(err)
 	}

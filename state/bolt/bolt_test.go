@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -84,5 +85,44 @@ func TestUnusable(t *testing.T) {
 	}
 	if _, err := bolt.New(options(filepath.Join(file, "scratch"), 0)); err == nil {
 		t.Error("a file served as a directory")
+	}
+}
+
+// A scratch file that loses its pages fails the task that reads or writes it, with
+// the file and what to do, and not the process; the backend can be closed.
+func TestDamagedScratch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "scratch")
+	b, err := bolt.New(options(dir, 16<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := b.Table(state.Descriptor{Name: "counts", Kind: state.ValueKind, KeyWidth: 8, ValueWidth: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 20_000
+	updateAll := func() (failure any) {
+		defer func() { failure = recover() }()
+		for i := range int64(keys) {
+			k := keygroup.AppendInt(nil, i)
+			table.Update(keygroup.Hash(k), k, 0)
+		}
+		return nil
+	}
+	if failure := updateAll(); failure != nil {
+		t.Fatal(failure)
+	}
+	path := filepath.Join(dir, "state.db")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		failed, ok := updateAll().(*state.ScratchError)
+		if !ok || !strings.Contains(failed.Error(), path) || !strings.Contains(failed.Error(), "heap backend") {
+			t.Fatalf("the task met %v", failed)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }

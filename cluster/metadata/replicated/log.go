@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"cutwater/cluster/metadata/internal/boltfile"
+	"cutwater/storage/boltdb"
 )
 
 // The file raft.db: bucket "log" holds the entries under their index as 8 bytes, big
@@ -33,7 +34,7 @@ var (
 // logFile is the library's LogStore and StableStore. The log has no gaps.
 type logFile struct {
 	path string
-	db   *bolt.DB
+	db   *boltdb.DB
 	log  hclog.Logger
 	// retry is how long to wait before what failed is written again; stop ends the
 	// waiting.
@@ -50,7 +51,7 @@ func openLog(dir string, log hclog.Logger) (*logFile, error) {
 		return nil, err
 	}
 	l := &logFile{path: path, db: db, log: log, retry: time.Second, stop: make(chan struct{})}
-	if err := layout.Guard(path, l.check); err != nil {
+	if err := l.check(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return l, nil

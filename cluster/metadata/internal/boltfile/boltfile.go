@@ -15,12 +15,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"cutwater/storage/boltdb"
 )
 
 // Sentinels by which callers decide; the errors that wrap them say what to do.
@@ -51,8 +52,9 @@ var (
 // Open opens the file, which it makes if there is none: whole, or, after an error
 // or a crash, not at all. Its directory must exist, and be the caller's alone. It
 // waits as long as given for another process to let go. The errors are the
-// sentinels or those of the file system.
-func (l Layout) Open(path string, lockTimeout time.Duration) (*bolt.DB, error) {
+// sentinels or those of the file system. Damage that shows later is an ErrCorrupt of
+// the call that meets it.
+func (l Layout) Open(path string, lockTimeout time.Duration) (*boltdb.DB, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		if err := l.create(path, lockTimeout); err != nil {
 			return nil, fmt.Errorf("metadata: %s cannot be made: %w; free disk space or repair the disk", path, err)
@@ -102,20 +104,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (l Layout) open(path string, lockTimeout time.Duration) (db *bolt.DB, err error) {
-	var file *os.File
-	open := func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		var err error
-		file, err = os.OpenFile(name, flag, mode)
-		return file, err
-	}
-	err = l.Guard(path, func() error {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, OpenFile: open})
-		return err
-	})
-	if err != nil && file != nil {
-		_ = file.Close() // where bbolt panicked it is still open, and locked; else this does nothing
-	}
+func (l Layout) open(path string, lockTimeout time.Duration) (*boltdb.DB, error) {
+	db, err := boltdb.Open(path, bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType},
+		func(cause error) error { return l.Corrupt(path, cause) })
 	switch {
 	case err == nil:
 		return db, nil
@@ -136,37 +127,35 @@ func (l Layout) open(path string, lockTimeout time.Duration) (db *bolt.DB, err e
 
 // check holds the file to the layout. One that was never laid out holds nothing: an
 // older version left it when it could not go on.
-func (l Layout) check(path string, db *bolt.DB) error {
-	return l.Guard(path, func() error {
-		fresh := false
-		err := db.View(func(tx *bolt.Tx) error {
-			format := tx.Bucket(formatBucket)
-			if format == nil {
-				fresh = true
-				return nil
-			}
-			version := format.Get(versionKey)
-			switch {
-			case len(version) != 1 || version[0] == 0:
-				return l.Corrupt(path, errors.New("it names no format version"))
-			case version[0] > l.Version:
-				return newerFormat(path)
-			}
-			for _, name := range l.Buckets {
-				if tx.Bucket(name) == nil {
-					return l.Corrupt(path, fmt.Errorf("the part %q is missing", name))
-				}
-			}
+func (l Layout) check(path string, db *boltdb.DB) error {
+	fresh := false
+	err := db.View(func(tx *bolt.Tx) error {
+		format := tx.Bucket(formatBucket)
+		if format == nil {
+			fresh = true
 			return nil
-		})
-		if err == nil && fresh {
-			err = db.Update(l.layOut)
 		}
-		if errors.Is(err, bolterrors.ErrIncompatibleValue) {
-			return l.Corrupt(path, err)
+		version := format.Get(versionKey)
+		switch {
+		case len(version) != 1 || version[0] == 0:
+			return l.Corrupt(path, errors.New("it names no format version"))
+		case version[0] > l.Version:
+			return newerFormat(path)
 		}
-		return err
+		for _, name := range l.Buckets {
+			if tx.Bucket(name) == nil {
+				return l.Corrupt(path, fmt.Errorf("the part %q is missing", name))
+			}
+		}
+		return nil
 	})
+	if err == nil && fresh {
+		err = db.Update(l.layOut)
+	}
+	if errors.Is(err, bolterrors.ErrIncompatibleValue) {
+		return l.Corrupt(path, err)
+	}
+	return err
 }
 
 func (l Layout) layOut(tx *bolt.Tx) error {
@@ -176,18 +165,6 @@ func (l Layout) layOut(tx *bolt.Tx) error {
 		}
 	}
 	return tx.Bucket(formatBucket).Put(versionKey, []byte{l.Version})
-}
-
-// Guard turns what bbolt does about damaged pages, a panic or a fault in the mapped
-// file, into ErrCorrupt.
-func (l Layout) Guard(path string, f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = l.Corrupt(path, fmt.Errorf("%v", r))
-		}
-	}()
-	return f()
 }
 
 // Corrupt is an ErrCorrupt about the file.
