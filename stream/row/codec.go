@@ -64,7 +64,7 @@ func (c *rowCodec) Encode(fixed, text []byte, v Row) []byte {
 // Decode implements codec.Codec. It reuses the memory of v.Cells.
 func (c *rowCodec) Decode(fixed []byte, text string, v *Row) error {
 	if len(fixed) != c.Width() {
-		return fmt.Errorf("row: %d bytes where a row of %d fields has %d", len(fixed), len(c.text), c.Width())
+		return fmt.Errorf("%w: %d bytes where a row of %d fields has %d", codec.ErrDecode, len(fixed), len(c.text), c.Width())
 	}
 	if cap(v.Cells) < len(c.text) {
 		v.Cells = make([]uint64, len(c.text))
@@ -75,7 +75,7 @@ func (c *rowCodec) Decode(fixed []byte, text string, v *Row) error {
 	for i, isText := range c.text {
 		cell := binary.LittleEndian.Uint64(fixed[at:])
 		if isText && cell>>32+cell&(1<<32-1) > uint64(len(text)) {
-			return fmt.Errorf("row: the text of field %d lies outside of its batch", i)
+			return fmt.Errorf("%w: the text of field %d lies outside of its batch", codec.ErrDecode, i)
 		}
 		v.Cells[i] = cell
 		at += cellWidth
