@@ -159,10 +159,7 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 	i, n := from, h.view.Len()
 	for ; i < n && !y.Now(); i++ {
 		y.Budget--
-		if h.cursor != nil && (i == from || i%state.AheadAtOnce == 0) {
-			h.ahead(i)
-		}
-		ts, hash, fixed := h.view.Record(i)
+		ts, fixed := h.view.Record(i)
 		var v T
 		if h.inPlace {
 			v = *codec.At[T](fixed)
@@ -172,7 +169,10 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 			v = h.value
 		}
 		if h.cursor != nil {
-			h.cursor.Hash = hash
+			if i == from || i%state.AheadAtOnce == 0 {
+				h.ahead(i)
+			}
+			h.cursor.Hash = h.view.Hash(i)
 			h.cursor.Key = h.keys[input](h.cursor.Key[:0], v)
 		}
 		h.emit(v, ts)

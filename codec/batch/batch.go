@@ -99,23 +99,24 @@ type View struct {
 	fixed []byte
 	// Text is the text region, a copy of its own: strings may outlive the batch.
 	Text  string
-	width int
-	keyed bool
+	width int // of a record
+	head  int // of what stands before its fixed part
 	count int
 }
 
 // Open checks the batch's structure and returns a view of it. Width and keyed
 // must be those of its Builder; ok is false if the batch does not fit them.
 func Open(m *messages.RecordBatch, width int, keyed bool) (v View, ok bool) {
-	w := width + timestampWidth
+	head := timestampWidth
 	if keyed {
-		w += hashWidth
+		head += hashWidth
 	}
+	w := head + width
 	n := int(m.Count)
 	if int(m.FixedWidth) != w || n < 0 || n > len(m.Data)/w {
 		return View{}, false
 	}
-	v = View{fixed: m.Data[:n*w], width: w, keyed: keyed, count: n}
+	v = View{fixed: m.Data[:n*w], width: w, head: head, count: n}
 	if rest := m.Data[n*w:]; len(rest) > 0 {
 		v.Text = string(rest)
 	}
@@ -125,16 +126,10 @@ func Open(m *messages.RecordBatch, width int, keyed bool) (v View, ok bool) {
 // Len is the number of records.
 func (v *View) Len() int { return v.count }
 
-// Record returns record i: its timestamp, its key's hash (0 unless keyed) and
-// its fixed part.
-func (v *View) Record(i int) (timestampMs int64, hash uint64, fixed []byte) {
-	at := i * v.width
-	f := v.fixed[at:][:v.width:v.width]
-	timestampMs = int64(binary.LittleEndian.Uint64(f))
-	if !v.keyed {
-		return timestampMs, 0, f[timestampWidth:]
-	}
-	return timestampMs, binary.LittleEndian.Uint64(f[timestampWidth:]), f[timestampWidth+hashWidth:]
+// Record returns the timestamp and the fixed part of record i.
+func (v *View) Record(i int) (timestampMs int64, fixed []byte) {
+	f := v.fixed[i*v.width:][:v.width]
+	return int64(binary.LittleEndian.Uint64(f)), f[v.head:]
 }
 
 // Hash returns the key's hash of record i of a keyed edge.
