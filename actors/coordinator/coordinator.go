@@ -36,6 +36,9 @@ type Config struct {
 	Event func(protocol.Event)
 	// Progress is told what source tasks have read. May be nil.
 	Progress func(*messages.SourceProgress)
+	// LastView is told how the job stood as its coordinator ended, with the subtasks
+	// of no checkpoint. May be nil.
+	LastView func(*messages.JobView)
 	// Outcome is told how requested checkpoints end. May be nil.
 	Outcome func(*messages.CheckpointOutcome)
 	// Changed is called after every message, in the actor, with the Master to
@@ -51,9 +54,11 @@ type Coordinator struct {
 	config Config
 	self   *system.Self
 	master *job.Master
-	worker worker
-	epoch  uint64 // of worker.store
-	line   line
+	// history is what only people want to know; see view.go.
+	history *job.History
+	worker  worker
+	epoch   uint64 // of worker.store
+	line    line
 	// heir is spawned when this actor has stopped, if it fell.
 	heir *Coordinator
 	over bool
@@ -76,7 +81,7 @@ func newCoordinator(c Config, l line) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Coordinator{config: c, master: m, line: l,
+	return &Coordinator{config: c, master: m, history: job.NewHistory(), line: l,
 		worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS, hooks: l.hooks}}, nil
 }
 
@@ -102,7 +107,11 @@ func (c *Coordinator) Receive(m proto.Message) {
 	}
 	defer c.recoverPanic()
 	switch t := m.(type) {
+	case *messages.JobQuery:
+		c.view(t)
+		return
 	case *messages.SourceProgress:
+		c.history.Progress(c.master, t)
 		if c.config.Progress != nil {
 			c.config.Progress(t)
 		}
@@ -121,6 +130,7 @@ func (c *Coordinator) Receive(m proto.Message) {
 
 // carryOut does what the Master asks for, in its order.
 func (c *Coordinator) carryOut(e *protocol.Effects) {
+	c.history.Observe(c.master, e.Events)
 	for _, w := range e.Work {
 		c.start(w)
 	}
@@ -140,8 +150,10 @@ func (c *Coordinator) carryOut(e *protocol.Effects) {
 	}
 	switch {
 	case e.Fail != nil:
+		c.lastView()
 		c.end(e.Fail)
 	case c.master.Done():
+		c.lastView()
 		c.end(nil)
 	}
 }

@@ -54,6 +54,7 @@ type rig struct {
 	changed  func() // poisons the coordinator, if set
 	outcomes []*messages.CheckpointOutcome
 	progress []*messages.SourceProgress
+	views    []*messages.JobView // last ones
 	storage  error // why the store cannot be opened
 	config   Config
 }
@@ -93,6 +94,7 @@ func newRig(t *testing.T, hooks ...operator.MasterHook) *rig {
 		},
 		Outcome:  func(o *messages.CheckpointOutcome) { r.outcomes = append(r.outcomes, o) },
 		Progress: func(p *messages.SourceProgress) { r.progress = append(r.progress, p) },
+		LastView: func(v *messages.JobView) { r.views = append(r.views, v) },
 		Ended:    func(err error) { r.ends = append(r.ends, err) },
 	}
 	if err := Spawn(r.System, r.config); err != nil {

@@ -21,7 +21,7 @@ type shell struct {
 }
 
 var shells = []shell{
-	{pkg: "actors/coordinator", receives: []string{"protocol/job.Master.Step"}},
+	{pkg: "actors/coordinator", receives: []string{"protocol/job.Master.Step", "actors/coordinator.Coordinator.Receive"}},
 	{pkg: "actors/task", receives: []string{"actors/task.Task.receive", "actors/task.Task.inBand", "actors/task.Task.receiveClosed"}, phases: "protocol/subtask"},
 	{pkg: "actors/taskmanager", receives: []string{"actors/taskmanager.TaskManager.Receive"}},
 	{pkg: "actors/timer", receives: []string{"actors/timer.Timer.Receive"}},

@@ -13,6 +13,7 @@ import (
 )
 
 func (w *world) carryOut(e *protocol.Effects) {
+	w.history.Observe(w.master, e.Events)
 	for _, k := range e.Work {
 		w.work = append(w.work, k)
 		fmt.Fprintf(&w.out, "work %s\n", brief(k.Task))

@@ -36,6 +36,7 @@ type world struct {
 	broken    map[string]string // location: why it cannot be read
 	splits    int
 	master    *Master
+	history   *History
 	nowMs     int64
 	work      []protocol.Work
 	timers    []armed
@@ -99,7 +100,7 @@ func (w *world) directive(d *script.Directive) error {
 		if err != nil {
 			return err
 		}
-		w.master, w.work, w.timers = m, nil, nil
+		w.master, w.history, w.work, w.timers = m, NewHistory(), nil, nil
 		w.carryOut(m.Start(w.nowMs, 0))
 	case "takeover": // another coordinator takes an epoch behind the Master's back
 		w.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: testJob}}})
@@ -171,6 +172,10 @@ func (w *world) directive(d *script.Directive) error {
 		w.early()
 	case "stray": // messages that belong nowhere
 		w.stray()
+	case "view": // how the job stands: [checkpoint=n]
+		w.view(d)
+	case "progress": // a source tells what it has read: task records=n bytes=n left=n
+		w.progress(d)
 	case "cancel":
 		w.step(&messages.CancelJob{Job: testJob})
 	case "suspend":
