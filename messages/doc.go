@@ -37,6 +37,11 @@
 //	NotifyCheckpointAborted  coordinator -> tasks  lost: tasks that align for it go on when the next barrier comes
 //	RequestCheckpoint, CheckpointOutcome   user <-> coordinator
 //
+// # How a job stands
+//
+//	JobQuery  any node -> coordinator of the job   lost: the asker gives up after its time limit, and asks again
+//	JobView   coordinator -> asker                 as above; a copy, nothing follows from it
+//
 // # Input splits
 //
 //	SplitRequest     source task -> coordinator    resent until the assignment of its number comes
