@@ -24,7 +24,8 @@ type Scope struct {
 
 // DecodeError says that the bytes of a state are not what its codec wrote. The
 // schema was checked when the handle was made, so this is a failed assertion:
-// handles panic with it, and the task fails and restarts from its checkpoint.
+// handles panic with it, and the task fails. The job ends, since its checkpoints hold
+// the same bytes.
 type DecodeError struct {
 	State string
 	Err   error

@@ -49,7 +49,7 @@ func declareKeyed[K, T any](s KeyedStream[K, T], kind, uid string, opts []Option
 
 // keyDecodeError reports key bytes that are not the key codec's.
 func keyDecodeError(uid string, err error) error {
-	return fmt.Errorf("stream: the keyed state of operator %q has a key that its key codec cannot read: %w", uid, err)
+	return NoRestart(fmt.Errorf("stream: the keyed state of operator %q has a key that its key codec cannot read: %w", uid, err))
 }
 
 // KeyByFields is KeyBy for rows: the key is a row of the named fields.

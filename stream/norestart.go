@@ -13,7 +13,8 @@ var ErrNoRestart = operator.ErrNoRestart
 //
 // Sources, sinks, user functions and master hooks may return such an error wherever
 // they return one, wrapped or not. Leave unmarked what may pass by itself, such as
-// errors of input and output: those restart the job. So does every panic.
+// errors of input and output: those restart the job. So does a panic, unless what it
+// panics with is marked.
 //
 // Flink: SuppressRestartsException, or an exception class that is annotated with
 // ThrowableType.NonRecoverableError.

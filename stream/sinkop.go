@@ -134,7 +134,7 @@ func (o *sinkOperator[T]) restored() ([]*messages.Committable, error) {
 		for _, item := range l.Items {
 			c := &messages.Committable{}
 			if err := proto.Unmarshal(item, c); err != nil {
-				return nil, fmt.Errorf("stream: the checkpoint holds a committable of sink %q that cannot be read: %w", o.ID, err)
+				return nil, NoRestart(fmt.Errorf("stream: the checkpoint holds a committable of sink %q that cannot be read: %w", o.ID, err))
 			}
 			all = append(all, c)
 		}

@@ -35,6 +35,9 @@ func TestSourceMalformedPolicies(t *testing.T) {
 	}
 	err := newDriver(t, sourceProgram(t, src(), newMemorySink[ev](), nil), nil).run()
 	checkUserError(t, err, "in", "list at byte 1: a bad value", false)
+	if !errors.Is(err, stream.ErrNoRestart) {
+		t.Errorf("a restart would mend %v", err)
+	}
 
 	sink := newMemorySink[ev]()
 	d := newDriver(t, sourceProgram(t, src(), sink, nil, stream.OnMalformed(stream.Skip)), nil)

@@ -95,7 +95,7 @@ func (o *sourceOperator[T]) Open(ctx *operator.Context) error {
 		for _, item := range l.Items {
 			s := &messages.Split{}
 			if err := proto.Unmarshal(item, s); err != nil {
-				return fmt.Errorf("stream: the checkpoint holds a split of source %q that cannot be read: %w", o.ID, err)
+				return NoRestart(fmt.Errorf("stream: the checkpoint holds a split of source %q that cannot be read: %w", o.ID, err))
 			}
 			o.splits = append(o.splits, &openSplit[T]{split: s})
 		}
@@ -279,14 +279,16 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 	return operator.SourceMore, nil
 }
 
-// unreadable applies the policy for malformed records; other errors fail.
+// unreadable applies the policy for malformed records, which are so each time that
+// they are read; other errors fail the task.
 func (o *sourceOperator[T]) unreadable(s *openSplit[T], err error) error {
 	var m *MalformedError
 	if !errors.As(err, &m) {
 		return &operator.UserError{Uid: o.ID, Cause: err}
 	}
 	if o.config.malformed == Fail {
-		return &operator.UserError{Uid: o.ID, Cause: fmt.Errorf("%w; correct the record, or let the source skip malformed ones or send them to a side output", err)}
+		err = fmt.Errorf("%w; correct the record, or let the source skip malformed ones or send them to a side output", err)
+		return &operator.UserError{Uid: o.ID, Cause: NoRestart(err)}
 	}
 	o.ctx.Event("malformed", m.Error())
 	if o.config.malformed == SideOutput {

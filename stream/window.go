@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -159,9 +160,9 @@ func (o *windowOperator[K, T, A, R]) gone(end int64) bool { return o.goneAt(end)
 
 func noTime(ts int64) error {
 	if ts == NoTimestamp {
-		return fmt.Errorf("a record without a timestamp reached an event-time window; give the source an event time")
+		return NoRestart(errors.New("a record without a timestamp reached an event-time window; give the source an event time"))
 	}
-	return fmt.Errorf("the timestamp %d ms is out of the range of windows", ts)
+	return NoRestart(fmt.Errorf("the timestamp %d ms is out of the range of windows", ts))
 }
 
 // timer is called for each due timer, with the cursor at its key.

@@ -10,13 +10,13 @@ import (
 	"cutwater/topology/expression"
 )
 
-// failure names the operator's place and the expression that failed a row, and
-// what can be done, unless skip says that it was done.
+// failure names the operator's place and the expression that failed a row, as it
+// would again, and what can be done, unless skip says that it was done.
 func failure(where, what string, skip bool, err error) error {
 	if skip {
 		return fmt.Errorf("%s: %s: %w", where, what, err)
 	}
-	return fmt.Errorf("%s: %s: %w; correct the expression or its input, or leave such records out with `on-error: skip`", where, what, err)
+	return stream.NoRestart(fmt.Errorf("%s: %s: %w; correct the expression or its input, or leave such records out with `on-error: skip`", where, what, err))
 }
 
 // filterOf makes the functions of a filter, one per subtask.

@@ -318,9 +318,16 @@ func (t *Task) failWith(err error, stack string) {
 	t.end(messages.TaskState_TASK_FAILED, failureOf(err, stack))
 }
 
+// noRestart reports whether no restart can mend err: whoever returned it says so, or
+// state was written by another codec than it is read with.
+func noRestart(err error) bool {
+	var codec *state.DecodeError
+	return errors.Is(err, operator.ErrNoRestart) || errors.As(err, &codec)
+}
+
 // failureOf describes an error; one of user code brings its own stack.
 func failureOf(err error, stack string) *messages.Failure {
-	f := &messages.Failure{Message: describe.Error(err), Stack: stack, NoRestart: errors.Is(err, operator.ErrNoRestart)}
+	f := &messages.Failure{Message: describe.Error(err), Stack: stack, NoRestart: noRestart(err)}
 	var user *operator.UserError
 	if errors.As(err, &user) {
 		f.Uid, f.Stack = user.Uid, user.Stack

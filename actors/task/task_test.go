@@ -2,6 +2,8 @@ package task
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"cutwater/actors/timer"
 	"cutwater/internal/leak"
 	"cutwater/messages"
+	"cutwater/state"
 	"cutwater/storage"
 	"cutwater/storage/memstore"
 	"cutwater/storage/vfs"
@@ -426,6 +429,29 @@ func TestPanicFailsTheTask(t *testing.T) {
 	got, _ := systemtest.Last[*messages.TaskStateChanged](r.Rig)
 	if got.GetState() != messages.TaskState_TASK_FAILED || got.Failure.Message != "boom" || !strings.Contains(got.Failure.Stack, "(*reader).Poll") {
 		t.Fatalf("reported %v", got)
+	}
+}
+
+// What an error says of itself reaches the coordinator: that no restart can mend it.
+// It does so through whatever it is wrapped in; state of another codec is so, too.
+func TestNoRestart(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{errors.New("no connection"), false},
+		{fmt.Errorf("source: %w", operator.NoRestart(errors.New("not an int"))), true},
+		{&operator.UserError{Uid: "op", Cause: operator.NoRestart(errors.New("not an int"))}, true},
+		{&state.DecodeError{State: "sum", Err: errors.New("1 byte")}, true},
+	} {
+		p := &program{reader: &reader{Base: operator.Base{ID: "op"}}}
+		p.reader.poll = func() { p.reader.ctx.Fail(c.err) }
+		r := newRig(t, p, nil)
+		r.Settle()
+		got, _ := systemtest.Last[*messages.TaskStateChanged](r.Rig)
+		if got.GetState() != messages.TaskState_TASK_FAILED || got.Failure.NoRestart != c.want || strings.Contains(got.Failure.Message, "restart") {
+			t.Errorf("%v: reported %v", c.err, got)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Sink[T]) NewWriter(c stream.SinkContext) (stream.SinkWriter[T], error) 
 func (s *Sink[T]) Commit(_ context.Context, _ stream.SinkContext, c *messages.Committable) error {
 	n, size := binary.Uvarint(c.GetPayload())
 	if size <= 0 {
-		return fmt.Errorf("blackhole sink %q: the committable of checkpoint %d is damaged", c.GetUid(), c.GetCheckpoint())
+		return stream.NoRestart(fmt.Errorf("blackhole sink %q: the committable of checkpoint %d is damaged", c.GetUid(), c.GetCheckpoint()))
 	}
 	return s.counter.committed.Do(c, func() error {
 		s.counter.records.Add(n)

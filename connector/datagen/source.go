@@ -122,12 +122,12 @@ func (s *Source) Discover(_ context.Context, _ vfs.FS, parallelism int) (*messag
 func (s *Source) Open(_ context.Context, _ vfs.FS, split *messages.Split) (stream.SplitReader[row.Row], error) {
 	r := &reader{source: s, cells: make([]uint64, len(s.generators))}
 	if err := json.Unmarshal(split.Payload, &r.split); err != nil || r.split.Stride == 0 {
-		return nil, fmt.Errorf("datagen source: split %q is not one of this source; start a new job", split.Id)
+		return nil, stream.NoRestart(fmt.Errorf("datagen source: split %q is not one of this source; start a new job", split.Id))
 	}
 	r.next = r.split.First
 	if len(split.Position) > 0 {
 		if len(split.Position) != 8 {
-			return nil, fmt.Errorf("datagen source: split %q has a position that is not one of this source; start a new job", split.Id)
+			return nil, stream.NoRestart(fmt.Errorf("datagen source: split %q has a position that is not one of this source; start a new job", split.Id))
 		}
 		r.next = binary.LittleEndian.Uint64(split.Position)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"cutwater/messages"
 	"cutwater/storage/vfs"
+	"cutwater/stream"
 )
 
 // discoverChunkSize is how much discovery reads at once.
@@ -72,12 +73,12 @@ func (s *Source) paths(fsys vfs.FS) ([]string, error) {
 		return nil, fmt.Errorf("cannot list the files of %s: %w; correct the pattern", path, err)
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no file matches %s; correct the path (a relative one starts at the folder of the topology)", path)
+		return nil, stream.NoRestart(fmt.Errorf("no file matches %s; correct the path (a relative one starts at the folder of the topology)", path))
 	}
 	for _, name := range names {
 		// Splits travel in messages, whose text is UTF-8.
 		if !utf8.ValidString(name) {
-			return nil, fmt.Errorf("the name of the file %q is not UTF-8 text; rename it, or correct the pattern", name)
+			return nil, stream.NoRestart(fmt.Errorf("the name of the file %q is not UTF-8 text; rename it, or correct the pattern", name))
 		}
 	}
 	return names, nil
@@ -154,14 +155,14 @@ func (s *Source) readHeader(f io.ReaderAt, file *payload) error {
 			fr.done()
 		case ok:
 			if fr.skipping || rec.end-rec.start > maxHeader {
-				return fmt.Errorf("%s: the header is longer than %d bytes; set header: false if the first line is data", file.Path, maxHeader)
+				return stream.NoRestart(fmt.Errorf("%s: the header is longer than %d bytes; set header: false if the first line is data", file.Path, maxHeader))
 			}
 			header := string(fr.buf[rec.start:rec.end])
 			fr.done()
 			file.Header = &header
 			file.Start, file.Line = fr.position()
 			if _, err := s.decoder(file); err != nil {
-				return fmt.Errorf("%s: %w", file.Path, err)
+				return stream.NoRestart(fmt.Errorf("%s: %w", file.Path, err))
 			}
 			return nil
 		case fr.atEnd():

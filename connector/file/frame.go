@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"cutwater/stream"
 )
 
 // chunkSize is how much a split reader reads from its file at once; inside a
@@ -16,7 +18,7 @@ const (
 )
 
 // errChanged says that a file is not the one that was discovered.
-var errChanged = errors.New("file has changed since its splits were discovered; restore the original, or start a new job to read the new one")
+var errChanged = stream.NoRestart(errors.New("file has changed since its splits were discovered; restore the original, or start a new job to read the new one"))
 
 // framer cuts a byte range of a file into records. The range starts at the start
 // of a record. The caller alternates find and, when find has not enough bytes,

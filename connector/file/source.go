@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"cutwater/codec"
 	"cutwater/messages"
@@ -143,18 +145,18 @@ func fingerprint(f io.ReaderAt, size int64) (uint32, error) {
 func (s *Source) Open(ctx context.Context, fsys vfs.FS, split *messages.Split) (stream.SplitReader[row.Row], error) {
 	var p payload
 	if err := json.Unmarshal(split.Payload, &p); err != nil {
-		return nil, fmt.Errorf("file source: split %q is not one of this source: %w", split.Id, err)
+		return nil, stream.NoRestart(fmt.Errorf("file source: split %q is not one of this source: %w", split.Id, err))
 	}
 	offset, line := p.Start, p.Line
 	if len(split.Position) > 0 {
 		var ok bool
 		if offset, line, ok = decodePosition(split.Position); !ok || offset < p.Start || offset > p.End {
-			return nil, fmt.Errorf("file source: split %q has a position outside of bytes %d to %d", split.Id, p.Start, p.End)
+			return nil, stream.NoRestart(fmt.Errorf("file source: split %q has a position outside of bytes %d to %d", split.Id, p.Start, p.End))
 		}
 	}
 	d, err := s.decoder(&p)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Path, err)
+		return nil, stream.NoRestart(fmt.Errorf("%s: %w", p.Path, err))
 	}
 	f, err := open(fsys, p.Path)
 	if err != nil {
@@ -224,13 +226,18 @@ func (p *payload) verify(f vfs.File, offset int64) error {
 	return nil
 }
 
-// open opens a file, with an error that says what to do.
+// open opens a file, with an error that says what to do. A file that is not there, or
+// is not to be read, is somebody's mistake; a disk that fails may recover.
 func open(fsys vfs.FS, path string) (vfs.File, error) {
 	f, err := fsys.Open(path)
 	if err == nil {
 		return f, nil
 	}
-	return nil, fmt.Errorf("cannot read %s: %w; %s", path, reason(err), advice(err))
+	failed := fmt.Errorf("cannot read %s: %w; %s", path, reason(err), advice(err))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
+		return nil, stream.NoRestart(failed)
+	}
+	return nil, failed
 }
 
 // reason is the error without the operation and path that fs.PathError repeats.

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cutwater/messages"
 	"cutwater/storage/vfs"
+	"cutwater/stream"
 	"cutwater/stream/catalog"
 	"cutwater/stream/row"
 )
 
-// An input that cannot be read is one sentence with the path and what to do.
+// An input that cannot be read is one sentence with the path and what to do; no
+// restart mends it.
 func TestDiscoverErrors(t *testing.T) {
 	fsys := memory(t, "dir/f.csv", "a,b\n1,2\n")
 	for path, want := range map[string]string{
@@ -23,7 +26,7 @@ func TestDiscoverErrors(t *testing.T) {
 		"dir":         "; name a readable file, or several by a pattern",
 	} {
 		_, err := newSource(t, Config{Path: path, Schema: abc}).Discover(context.Background(), fsys, 1)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, stream.ErrNoRestart) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
@@ -107,7 +110,7 @@ func TestChangedFile(t *testing.T) {
 		{"moved records", long[:len(long)-8] + "\n1,2,3\n\n", longSplits[len(longSplits)-1], true},
 	} {
 		r, err := s.Open(context.Background(), memory(t, "f.csv", c.content), c.split)
-		if errors.Is(err, errChanged) != c.changed || (err == nil) == c.changed {
+		if errors.Is(err, errChanged) != c.changed || errors.Is(err, stream.ErrNoRestart) != c.changed || (err == nil) == c.changed {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err == nil {
@@ -118,6 +121,24 @@ func TestChangedFile(t *testing.T) {
 	}
 }
 
+// A file that is gone is somebody's mistake, which no restart mends; a disk that fails
+// may be read the next time.
+func TestGoneIsNotBroken(t *testing.T) {
+	s := newSource(t, Config{Path: "f.csv", Schema: abc})
+	fsys := memory(t, "f.csv", "a,b,c\n1,2,3\n")
+	split := discover(t, s, fsys)[0]
+	broken := vfs.Faulty(fsys, vfs.Plan{Faults: []vfs.Fault{{Kind: vfs.Fail, Op: vfs.OpRead, Err: syscall.EIO}}})
+	if _, err := s.Open(context.Background(), broken, split); !errors.Is(err, syscall.EIO) || errors.Is(err, stream.ErrNoRestart) {
+		t.Errorf("a disk that fails: %v", err)
+	}
+	if err := fsys.Remove("f.csv"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(context.Background(), fsys, split); !errors.Is(err, stream.ErrNoRestart) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is gone: %v", err)
+	}
+}
+
 // Splits that were discovered with a header are not read without one, nor the
 // other way round.
 func TestHeaderChanged(t *testing.T) {
@@ -125,7 +146,7 @@ func TestHeaderChanged(t *testing.T) {
 	with, without := newSource(t, Config{Path: "f.csv", Schema: abc}), newSource(t, Config{Path: "f.csv", Schema: abc, NoHeader: true})
 	for _, pair := range [][2]*Source{{with, without}, {without, with}} {
 		_, err := pair[1].Open(context.Background(), fsys, discover(t, pair[0], fsys)[0])
-		if err == nil || !strings.Contains(err.Error(), "the splits were discovered with header: ") {
+		if !errors.Is(err, stream.ErrNoRestart) || !strings.Contains(err.Error(), "the splits were discovered with header: ") {
 			t.Error(err)
 		}
 	}

@@ -140,7 +140,7 @@ func TestForeign(t *testing.T) {
 	refused := func(what string) {
 		t.Helper()
 		err := build(t, filesink.CSV, false).Start(t.Context(), at(disk, job, "out", 1), nil)
-		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "allow-foreign") || !strings.Contains(err.Error(), what) {
+		if !errors.Is(err, stream.ErrNoRestart) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "allow-foreign") || !strings.Contains(err.Error(), what) {
 			t.Errorf("error is %v", err)
 		}
 	}
@@ -212,7 +212,7 @@ func TestVisibleFileDiffers(t *testing.T) {
 	name := dir + "/part-out-01234567-2-3-17.jsonl"
 	must(t, vfs.WriteFile(disk, name, []byte("edited by hand\n")))
 	err := s.Commit(t.Context(), c, part)
-	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nothing was overwritten") {
+	if !errors.Is(err, stream.ErrNoRestart) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nothing was overwritten") {
 		t.Errorf("error is %v", err)
 	}
 	if content, _ := vfs.ReadFile(disk, name); string(content) != "edited by hand\n" {

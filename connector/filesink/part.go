@@ -51,11 +51,11 @@ func encodePart(p *part) ([]byte, error) {
 func decodePart(c *messages.Committable) (*part, error) {
 	p := &part{}
 	if err := json.Unmarshal(c.GetPayload(), p); err != nil {
-		return nil, fmt.Errorf("file sink %q: the committable of checkpoint %d, subtask %d is damaged: %w", c.GetUid(), c.GetCheckpoint(), c.GetSubtask(), err)
+		return nil, stream.NoRestart(fmt.Errorf("file sink %q: the committable of checkpoint %d, subtask %d is damaged: %w", c.GetUid(), c.GetCheckpoint(), c.GetSubtask(), err))
 	}
 	if p.Version > partVersion {
-		return nil, fmt.Errorf("file sink %q: the committable of checkpoint %d has format version %d and this program knows %d: use the program that wrote it, or a newer one",
-			c.GetUid(), c.GetCheckpoint(), p.Version, partVersion)
+		return nil, stream.NoRestart(fmt.Errorf("file sink %q: the committable of checkpoint %d has format version %d and this program knows %d: use the program that wrote it, or a newer one",
+			c.GetUid(), c.GetCheckpoint(), p.Version, partVersion))
 	}
 	return p, nil
 }

@@ -68,7 +68,11 @@ func New(c Config) (*Sink, error) {
 // Start implements stream.Sink.
 func (s *Sink) Start(ctx context.Context, c stream.SinkContext, restored []*messages.Committable) error {
 	if err := c.FS.MkdirAll(s.pendingDir(c)); err != nil {
-		return fmt.Errorf("file sink %q: make its folder: %w: check the path and the rights to it", c.Uid, err)
+		err := fmt.Errorf("file sink %q: make its folder: %w: check the path and the rights to it", c.Uid, err)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
+			return stream.NoRestart(err)
+		}
+		return err
 	}
 	if !s.config.AllowForeign {
 		if err := s.refuseForeign(c); err != nil {
@@ -143,8 +147,8 @@ func (p *part) checkVisible(fsys vfs.FS) error {
 		return fmt.Errorf("file sink: compare %s with what was prepared: %w", p.visiblePath(), err)
 	}
 	if size != p.Size || crc.Sum32() != p.Checksum {
-		return fmt.Errorf("file sink: %s exists with other content (%d bytes, checksum %08x; prepared were %d bytes, checksum %08x): nothing was overwritten; move that file away to let the commit succeed",
-			p.visiblePath(), size, crc.Sum32(), p.Size, p.Checksum)
+		return stream.NoRestart(fmt.Errorf("file sink: %s exists with other content (%d bytes, checksum %08x; prepared were %d bytes, checksum %08x): nothing was overwritten; move that file away to let the commit succeed",
+			p.visiblePath(), size, crc.Sum32(), p.Size, p.Checksum))
 	}
 	return nil
 }
@@ -159,8 +163,8 @@ func (p *part) removePending(fsys vfs.FS) error {
 // refuseForeign looks for files of other jobs, visible or pending.
 func (s *Sink) refuseForeign(c stream.SinkContext) error {
 	refuse := func(name, job string) error {
-		return fmt.Errorf("file sink %q: the folder %s holds %s of another job (%s): choose another path, empty the folder, or set allow-foreign: true to leave its files alone",
-			c.Uid, s.config.Dir, name, job)
+		return stream.NoRestart(fmt.Errorf("file sink %q: the folder %s holds %s of another job (%s): choose another path, empty the folder, or set allow-foreign: true to leave its files alone",
+			c.Uid, s.config.Dir, name, job))
 	}
 	visible, err := c.FS.ReadDir(s.config.Dir)
 	if err != nil {
