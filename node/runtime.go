@@ -29,6 +29,9 @@ type Deps struct {
 	Metadata metadata.Store
 	// Programs finds the code of a job by name.
 	Programs func(name string) (operator.Program, error)
+	// Offer is told what the program of a task that is deployed here is built from,
+	// before Programs is asked for it. May be nil.
+	Offer func(name string, topology *messages.TopologySource)
 	// ScratchDir holds the local files of state backends.
 	ScratchDir string
 	// Random returns 64 random bits.
@@ -45,16 +48,19 @@ type Deps struct {
 }
 
 // Runtime runs tasks and coordinators on one node.
-type Runtime struct{ deps Deps }
+type Runtime struct {
+	deps    Deps
+	batches *task.Pool
+}
 
 // NewRuntime starts the node's actors: the timer and the task manager.
 func NewRuntime(d Deps) (*Runtime, error) {
-	r := &Runtime{deps: d}
+	r := &Runtime{deps: d, batches: &task.Pool{}}
 	if err := timer.Spawn(d.System); err != nil {
 		return nil, err
 	}
 	env := &task.Env{
-		Pool:        &task.Pool{},
+		Pool:        r.batches,
 		Budget:      task.NewBudget(d.ChannelMemoryBytes),
 		FS:          d.FS,
 		ScratchDir:  d.ScratchDir,
@@ -71,6 +77,9 @@ func NewRuntime(d Deps) (*Runtime, error) {
 		},
 	}
 	start := func(s *system.System, name string, deploy *messages.Deploy) error {
+		if d.Offer != nil && deploy.Topology != nil {
+			d.Offer(deploy.Program, deploy.Topology)
+		}
 		return task.Spawn(s, env, name, deploy)
 	}
 	return r, taskmanager.Spawn(d.System, start)
@@ -90,7 +99,9 @@ type JobSpec struct {
 	// Job is the job's id; it is registered in the metadata store already.
 	Job string
 	// Program is the name of its code.
-	Program  string
+	Program string
+	// Topology is what other nodes build the code from; nil where they need not.
+	Topology *messages.TopologySource
 	Graph    *messages.JobGraph
 	Settings *messages.JobSettings
 	// Nodes offer slots; empty means this node with enough of them.
@@ -130,7 +141,7 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 	j := &Job{runtime: r, spec: spec, address: job.CoordinatorAddress(node, spec.Job), done: make(chan struct{}),
 		status: messages.JobStatus_CREATED}
 	err = coordinator.Spawn(r.deps.System, coordinator.Config{
-		Master:   job.MasterConfig{Job: spec.Job, Node: node, Program: spec.Program, Graph: spec.Graph, Settings: spec.Settings, Nodes: spec.Nodes},
+		Master:   job.MasterConfig{Job: spec.Job, Node: node, Program: spec.Program, Topology: spec.Topology, Graph: spec.Graph, Settings: spec.Settings, Nodes: spec.Nodes},
 		Metadata: r.deps.Metadata,
 		Program:  program,
 		FS:       r.deps.FS,

@@ -201,6 +201,7 @@ func (m *Master) deploy() {
 				Settings:    m.config.Settings,
 				Coordinator: string(m.self),
 				Program:     m.config.Program,
+				Topology:    m.config.Topology,
 			}
 			if m.assignment != nil {
 				d.Restore = m.assignment.Vertices[i].Tasks[subtask]

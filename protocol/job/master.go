@@ -23,6 +23,8 @@ type MasterConfig struct {
 	Node string
 	// Program is the name under which nodes find the operators' code.
 	Program string
+	// Topology is what nodes build the code from that do not have it. May be nil.
+	Topology *messages.TopologySource
 	// Graph and Settings are complete: defaults are filled in.
 	Graph    *messages.JobGraph
 	Settings *messages.JobSettings

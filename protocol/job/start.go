@@ -18,7 +18,7 @@ import (
 func (m *Master) claim() {
 	m.phase = claiming
 	m.propose(&messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{
-		StartEpoch: &messages.StartEpoch{Job: m.config.Job},
+		StartEpoch: &messages.StartEpoch{Job: m.config.Job, Coordinator: string(m.self)},
 	}})
 }
 
