@@ -150,8 +150,8 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 	if from == 0 || from != h.next || b != h.batch {
 		view, ok := batch.Open(b, h.codec.Width(), h.cursor != nil)
 		if !ok {
-			return from, fmt.Errorf("stream: input %d of operator %q: a batch of %d records of %d bytes does not fit the codec %s: sender and receiver run different programs",
-				input, h.node.uid, b.Count, b.FixedWidth, h.codec.Schema())
+			return from, NoRestart(fmt.Errorf("stream: input %d of operator %q: a batch of %d records of %d bytes does not fit the codec %s: sender and receiver run different programs",
+				input, h.node.uid, b.Count, b.FixedWidth, h.codec.Schema()))
 		}
 		h.view, h.batch = view, b
 	}
@@ -164,7 +164,7 @@ func (h *head[T]) Process(input int, b *messages.RecordBatch, from int) (next in
 		if h.inPlace {
 			v = *codec.At[T](fixed)
 		} else if err := h.codec.Decode(fixed, h.view.Text, &h.value); err != nil {
-			return i, fmt.Errorf("stream: record %d of a batch for operator %q: %w", i, h.node.uid, err)
+			return i, NoRestart(fmt.Errorf("stream: record %d of a batch for operator %q: %w", i, h.node.uid, err))
 		} else {
 			v = h.value
 		}
