@@ -36,6 +36,7 @@ protocol < protocol/...;
 protocol/keygroup < codec/..., protocol/restore, protocol/job;
 protocol/barrier < protocol/subtask;
 protocol/checkpoint, protocol/restore, protocol/split, protocol/metadata < protocol/job;
+protocol/metadata < protocol/dispatch;
 codec < codec/...;
 
 # Floor 2: what touches disks and other nodes, behind small interfaces.

@@ -21,7 +21,9 @@ type shell struct {
 }
 
 var shells = []shell{
+	{pkg: "actors/agent", receives: []string{"actors/agent.Agent.Receive"}},
 	{pkg: "actors/coordinator", receives: []string{"protocol/job.Master.Step", "actors/coordinator.Coordinator.Receive"}},
+	{pkg: "actors/dispatcher", receives: []string{"actors/dispatcher.Dispatcher.Receive", "protocol/dispatch.Dispatcher.Step"}},
 	{pkg: "actors/task", receives: []string{"actors/task.Task.receive", "actors/task.Task.inBand", "actors/task.Task.receiveClosed"}, phases: "protocol/subtask"},
 	{pkg: "actors/taskmanager", receives: []string{"actors/taskmanager.TaskManager.Receive"}},
 	{pkg: "actors/timer", receives: []string{"actors/timer.Timer.Receive"}},

@@ -76,6 +76,7 @@ func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages
 	r.Settings = proto.CloneOf(c.Settings)
 	r.Topology = proto.CloneOf(c.Topology)
 	r.Status = messages.JobStatus_CREATED
+	r.Coordinator = "" // whoever had the job before has not heard of this
 	r.Failure = ""
 	r.ChangedMs = c.AtMs
 	return r

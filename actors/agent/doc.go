@@ -1,0 +1,15 @@
+// Package agent is the actor through which a node hears from the dispatcher, and its
+// coordinators reach it wherever it is.
+//
+// It has one behaviour and accepts:
+//
+//   - StartCoordinator, from the dispatcher: starts a coordinator on the Executor. If
+//     one runs here or is being started, nothing changes. What fails is refused, with
+//     the reason.
+//   - SlotRequest, from coordinators of this node: passed on to the dispatcher at the
+//     leader. Without a leader it is dropped; it comes again.
+//   - NodeLost, from the node: told to the coordinators of this node and to its
+//     dispatcher.
+//   - LinkLost, from the node: told to its task manager.
+//   - WorkDone: how a start ended.
+package agent

@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+
+	"cutwater/messages"
+)
+
+// setNodes takes in which nodes live. One that was lost stays so until it is no
+// longer listed: whoever lists it has not noticed yet.
+func (d *Dispatcher) setNodes(nodes []Node) {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	for name := range d.lost { // the order has no effect
+		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == name }) {
+			delete(d.lost, name)
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n Node) bool { return d.lost[n.Name] })
+	before := d.nodes
+	d.nodes = nodes
+	for _, n := range before {
+		if _, lives := d.node(n.Name); !lives {
+			d.event(NodeGone{Node: n.Name})
+		}
+	}
+	for _, n := range nodes {
+		if !slices.ContainsFunc(before, func(b Node) bool { return b.Name == n.Name }) {
+			d.event(NodeJoined{Node: n.Name, Slots: n.Slots})
+		}
+	}
+	if !slices.Equal(before, nodes) {
+		d.nodesChanged()
+	}
+}
+
+// nodeLost ends a node before SetNodes says so.
+func (d *Dispatcher) nodeLost(m *messages.NodeLost) {
+	i := slices.IndexFunc(d.nodes, func(n Node) bool { return n.Name == m.Node })
+	if i < 0 {
+		return
+	}
+	d.lost[m.Node] = true
+	d.nodes = slices.Delete(d.nodes, i, i+1)
+	d.event(NodeGone{Node: m.Node, Reason: m.Reason})
+	d.nodesChanged()
+}
+
+// nodesChanged gives everybody another chance. What the nodes that went coordinated
+// may have moved already, so the jobs are read too.
+func (d *Dispatcher) nodesChanged() {
+	d.jobsChanged()
+	for _, j := range d.jobs {
+		j.search.refusals, j.search.restUntilMs = nil, 0
+	}
+	d.allocate(nil)
+	d.coordinate()
+}
+
+// node finds a living node.
+func (d *Dispatcher) node(name string) (Node, bool) {
+	for _, n := range d.nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return Node{}, false
+}

@@ -1,0 +1,223 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+
+	"cutwater/messages"
+	"cutwater/protocol"
+)
+
+// learnMs is how long after its start a dispatcher grants nothing beyond what is
+// held; see the package comment for the race.
+const learnMs = 2000
+
+// claim is what a job has asked for, and what it got.
+type claim struct {
+	coordinator protocol.Address
+	epoch       uint64
+	wanted      int
+	held        map[string]int // by node, as the coordinator says
+	granted     map[string]int // by node: nothing else is kept from others
+	wish        map[string]int // the last grant that was enough
+	short       bool           // granted is not
+	missing     string         // why, as the last event said
+	heardMs     int64
+}
+
+// slotRequest notes what a job needs and has, and answers.
+func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
+	i, known := d.find(r.Job)
+	if !known {
+		// Registered since the jobs were read last.
+		d.jobs = slices.Insert(d.jobs, i, &job{id: r.Job})
+	}
+	j := d.jobs[i]
+	if r.Epoch < j.epoch {
+		d.stale++
+		return
+	}
+	if r.Epoch > j.epoch {
+		j.coordinatedBy(r.Epoch, nodeOf(r.Coordinator), d.elapsedMs)
+	}
+	j.heardMs = d.elapsedMs
+	if j.claim == nil {
+		j.claim = &claim{}
+		d.claims = append(d.claims, j)
+	}
+	c := j.claim
+	c.coordinator, c.epoch, c.wanted, c.heardMs = protocol.Address(r.Coordinator), r.Epoch, int(r.Wanted), d.elapsedMs
+	c.held = make(map[string]int, len(r.Held))
+	for _, h := range r.Held {
+		c.held[h.Node] += int(h.Slots)
+	}
+	d.allocate(j)
+}
+
+// allocate brings the grants in line with the nodes and the claims, and tells those
+// jobs whose slots have changed, and the one that asked. First every claim keeps
+// what it has, as far as the nodes have it; then those that lack slots get them, all
+// or none, in the order of first requests.
+func (d *Dispatcher) allocate(asked *job) {
+	free := make([]int, len(d.nodes)) // by the index of the node
+	total, living := 0, 0
+	for i, n := range d.nodes {
+		if !n.Leaving {
+			free[i] = max(n.Slots, 0)
+			total += free[i]
+			living++
+		}
+	}
+	grants := make([]grant, len(d.claims))
+	for i, j := range d.claims {
+		grants[i] = j.claim.keep(d.nodes, free)
+	}
+	for i, j := range d.claims {
+		c, g := j.claim, &grants[i]
+		missing := ""
+		if g.count < c.wanted {
+			missing = d.fill(c, g, free, total, living)
+		}
+		d.grant(j, g, missing, j == asked)
+	}
+}
+
+// grant is slots by the index of their node.
+type grant struct {
+	slots []int
+	count int
+}
+
+func (g *grant) add(node, n int, free []int) {
+	g.slots[node] += n
+	g.count += n
+	free[node] -= n
+}
+
+// keep returns what stays: all that was granted and all that is held, if that is
+// enough; of less, what is held. Where it is more than wanted, slots that are not
+// held go, from the node with the most.
+func (c *claim) keep(nodes []Node, free []int) grant {
+	has := grant{slots: make([]int, len(nodes))}
+	holds := grant{slots: make([]int, len(nodes))}
+	for i, n := range nodes {
+		holds.slots[i] = min(c.held[n.Name], free[i])
+		has.slots[i] = max(min(c.granted[n.Name], free[i]), holds.slots[i])
+		has.count += has.slots[i]
+		holds.count += holds.slots[i]
+	}
+	kept := holds
+	if has.count >= c.wanted {
+		kept = has
+	}
+	for kept.count > max(c.wanted, holds.count) {
+		most := -1
+		for i := range nodes {
+			if kept.slots[i] > holds.slots[i] && (most < 0 || kept.slots[i] > kept.slots[most]) {
+				most = i
+			}
+		}
+		kept.slots[most]--
+		kept.count--
+	}
+	for i, n := range kept.slots {
+		free[i] -= n
+	}
+	return kept
+}
+
+// fill adds the slots that are missing, or none and says why: first where the job
+// had some, then each on the node that has the most left.
+func (d *Dispatcher) fill(c *claim, g *grant, free []int, total, living int) (missing string) {
+	left := 0
+	for _, n := range free {
+		left += n
+	}
+	switch {
+	case d.learning:
+		return fmt.Sprintf("the job needs %s and has %d: the dispatcher has just begun, and waits %d ms to hear which are in use",
+			counted(c.wanted, "slot"), g.count, learnMs)
+	case g.count+left < c.wanted:
+		remedy := "start another node, or lower the parallelism"
+		if c.wanted <= total {
+			remedy = "start another node, end another job, or lower the parallelism"
+		}
+		return fmt.Sprintf("the job needs %s and has %d: of %s on %s, %d are free; %s",
+			counted(c.wanted, "slot"), g.count, counted(total, "slot"), counted(living, "node"), left, remedy)
+	}
+	for i, n := range d.nodes {
+		g.add(i, min(max(c.wish[n.Name]-g.slots[i], 0), free[i], c.wanted-g.count), free)
+	}
+	for g.count < c.wanted {
+		most := 0
+		for i := range free {
+			if free[i] > free[most] || free[i] == free[most] && g.slots[i] < g.slots[most] {
+				most = i
+			}
+		}
+		g.add(most, 1, free)
+	}
+	return ""
+}
+
+// grant makes a grant the job's, and tells it if that is news, or if it asked.
+func (d *Dispatcher) grant(j *job, g *grant, missing string, asked bool) {
+	c := j.claim
+	news := c.short != (missing != "")
+	granted := make(map[string]int)
+	var offer []*messages.NodeSlots
+	for i, n := range d.nodes {
+		if g.slots[i] > 0 {
+			granted[n.Name] = g.slots[i]
+			offer = append(offer, &messages.NodeSlots{Node: n.Name, Slots: uint32(g.slots[i])})
+		}
+		news = news || c.granted[n.Name] != g.slots[i]
+	}
+	for name := range c.granted { // the order has no effect
+		if granted[name] == 0 {
+			news = true // its node is gone
+		}
+	}
+	c.granted, c.short = granted, missing != ""
+	if !c.short {
+		c.wish = granted
+	}
+	switch {
+	case c.short && missing != c.missing:
+		d.event(SlotsMissing{Job: j.id, Missing: missing})
+	case news && !c.short:
+		d.event(SlotsGranted{Job: j.id, Nodes: offer})
+	}
+	c.missing = missing
+	if news || asked {
+		d.send(c.coordinator, &messages.SlotOffer{Job: j.id, Epoch: c.epoch, Nodes: offer, Missing: missing})
+	}
+}
+
+// releaseSilent takes the slots of those that have not been heard for long.
+func (d *Dispatcher) releaseSilent() {
+	for _, j := range slices.Clone(d.claims) {
+		if d.elapsedMs-j.claim.heardMs >= silenceMs {
+			d.release(j, fmt.Sprintf("nothing was heard from its coordinator for %d ms", silenceMs))
+		}
+	}
+	d.jobs = slices.DeleteFunc(d.jobs, func(j *job) bool { return !j.recorded && j.claim == nil })
+}
+
+// release ends a job's claim.
+func (d *Dispatcher) release(j *job, reason string) {
+	if j.claim == nil {
+		return
+	}
+	j.claim = nil
+	d.claims = slices.DeleteFunc(d.claims, func(other *job) bool { return other == j })
+	d.event(SlotsReleased{Job: j.id, Reason: reason})
+}
+
+// counted is a number of things, for people.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
