@@ -14,6 +14,7 @@ import (
 	"cutwater/messages"
 	"cutwater/node"
 	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
 	"cutwater/protocol/job"
 	"cutwater/storage"
 	"cutwater/storage/vfs"
@@ -33,8 +34,13 @@ operators:
 
 func program(t *testing.T) (*stream.Program, *messages.JobSettings) {
 	t.Helper()
+	return programOf(t, numbers)
+}
+
+func programOf(t *testing.T, text string) (*stream.Program, *messages.JobSettings) {
+	t.Helper()
 	c := &catalog.Catalog{Sources: []catalog.SourceSpec{datagen.Spec()}, Sinks: []catalog.SinkSpec{blackhole.Spec()}}
-	top, err := topology.Load("numbers.yaml", []byte(numbers), c, os.LookupEnv)
+	top, err := topology.Load("numbers.yaml", []byte(text), c, os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +102,54 @@ func TestProcess(t *testing.T) {
 	r.NewIncarnation = true
 	if n, err := process.Register(ctx, r); n != 2 || err != nil {
 		t.Errorf("incarnation %d, %v", n, err)
+	}
+}
+
+const endless = `
+name: endless
+parallelism: 4
+checkpointing: {interval: 10ms}
+state: {backend: bolt}
+operators:
+  - {uid: numbers, source: {datagen: {rate: 10000, schema: {n: int}}}}
+  - {uid: sums, input: numbers, key-by: n, aggregate: {sum: sum(n)}}
+  - {uid: out, input: sums, sink: {blackhole: }}
+`
+
+// Close in the middle of everything returns when every task has ended: their scratch
+// files are gone, and the data directory can be opened again.
+func TestCloseWaits(t *testing.T) {
+	p, settings := programOf(t, endless)
+	dir := t.TempDir()
+	settings.Checkpointing.Dir = filepath.Join(dir, "checkpoints")
+	job := node.NewJobID()
+	for range 3 {
+		completed := make(chan struct{}, 1)
+		process, err := node.Open(node.ProcessOptions{DataDir: dir, FS: vfs.OS(), Programs: func(string) (operator.Program, error) { return p, nil },
+			Event: func(e protocol.Event) {
+				if _, ok := e.(checkpoint.Completed); ok {
+					select {
+					case completed <- struct{}{}:
+					default:
+					}
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := process.Register(t.Context(), &messages.RegisterJob{Job: job, Name: "endless", Graph: p.Graph(), Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := process.StartJob(node.JobSpec{Job: job, Program: "endless", Graph: p.Graph(), Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		<-completed
+		if err := process.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "scratch", "*")); err != nil || len(left) > 0 {
+			t.Fatalf("after Close there are the scratch files %v, %v", left, err)
+		}
 	}
 }
 

@@ -130,12 +130,32 @@ func (p *Process) Register(ctx context.Context, r *messages.RegisterJob) (incarn
 	return result.Incarnation, nil
 }
 
-// Close stops the actors, waits for the work that runs, and lets the data
-// directory go.
+// closeTimeout is how long Close waits for the actors: each ends after the message
+// that it handles, so only a function of a user's that does not return is slower.
+const closeTimeout = 10 * time.Second
+
+// Close stops the actors, waits until they have stopped and the work that runs has
+// ended, and lets the data directory go. Whoever does not stop in time is named in
+// the error and left to itself.
 func (p *Process) Close() error {
+	var late error
 	if p.Runtime != nil {
-		p.deps.System.StopAll()
+		late = p.stopActors(closeTimeout)
 	}
 	p.pool.Close()
-	return errors.Join(p.metadata.Close(), p.lock.Close())
+	return errors.Join(late, p.metadata.Close(), p.lock.Close())
+}
+
+// stopActors ends them, and returns an error about those that do not stop in time.
+func (p *Process) stopActors(timeout time.Duration) error {
+	sys := p.deps.System
+	sys.StopAll()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	select {
+	case <-sys.AllStopped():
+		return nil
+	case <-deadline.C:
+		return fmt.Errorf("after %s these had not stopped: %v; a function of theirs does not return, and what it holds open stays so until the process ends", timeout, sys.Running())
+	}
 }

@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,10 @@ type System struct {
 	mu      sync.Mutex
 	spawned map[*actor.PID]*Self
 	stopped bool
+	// running counts actors from before they have their address until after Stopped;
+	// gone is closed when StopAll was called and none is left.
+	running int
+	gone    chan struct{}
 }
 
 // Transport carries messages to other nodes.
@@ -67,7 +72,7 @@ func New(o Options) *System {
 	}
 	return &System{node: o.Node, clock: o.Clock, executor: o.Executor, dispatcher: o.Dispatcher,
 		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix,
-		spawned: map[*actor.PID]*Self{}}
+		spawned: map[*actor.PID]*Self{}, gone: make(chan struct{})}
 }
 
 // NewActors makes the actor library's system: silent, without metrics.
@@ -115,7 +120,8 @@ type Self struct {
 	Address protocol.Address
 	Mailbox *Mailbox
 	pid     *actor.PID
-	gone    bool // under System.mu: it has stopped
+	gone    bool // under System.mu: it stops
+	left    bool // under System.mu: it has stopped
 }
 
 // Stop ends the actor after the message that it is handling; what is queued is
@@ -129,10 +135,7 @@ func (s *Self) Send(to protocol.Address, m proto.Message) { s.System.Send(s.Addr
 // StopAll.
 func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) {
 	address := s.Address(name)
-	s.mu.Lock()
-	stopped := s.stopped
-	s.mu.Unlock()
-	if stopped {
+	if !s.enter() {
 		return nil, fmt.Errorf("system: actor %s is not started: the node is stopping", address)
 	}
 	self := &Self{System: s, Address: address, Mailbox: mailbox}
@@ -145,6 +148,7 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 			self.pid = c.Self()
 			h.Started(self)
 		case *actor.Stopped:
+			defer s.leave(self)
 			s.forget(self)
 			h.Stopped()
 		case proto.Message:
@@ -156,10 +160,35 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 		actor.WithGuardian(stopOnFailure))
 	pid, err := s.actors.Root.SpawnNamed(props, s.prefix+string(address))
 	if err != nil {
+		s.leave(self)
 		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
 	}
 	s.remember(pid, self)
 	return self, nil
+}
+
+// enter counts an actor that is about to start, unless no more may.
+func (s *System) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.running++
+	return true
+}
+
+// leave counts an actor that has stopped, once.
+func (s *System) leave(self *Self) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if self.left {
+		return
+	}
+	self.left = true
+	if s.running--; s.stopped && s.running == 0 {
+		close(s.gone)
+	}
 }
 
 // remember lists a running actor. Since the actor runs before it is listed, it may
@@ -197,14 +226,33 @@ func (s *System) Abandon() {
 }
 
 // StopAll asks every actor to stop; it does not wait, and no actor is started any
-// more.
+// more. AllStopped tells when they have.
 func (s *System) StopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.stopped && s.running == 0 {
+		close(s.gone)
+	}
 	s.stopped = true
 	for pid := range s.spawned {
 		s.actors.Root.Stop(pid)
 	}
+}
+
+// AllStopped is closed when StopAll was called and the last actor has handled its
+// end. One that is in the middle of a message ends after it.
+func (s *System) AllStopped() <-chan struct{} { return s.gone }
+
+// Running lists the addresses of the actors that have not stopped, sorted.
+func (s *System) Running() []protocol.Address {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var running []protocol.Address
+	for _, self := range s.spawned {
+		running = append(running, self.Address)
+	}
+	slices.Sort(running)
+	return running
 }
 
 // stopOnFailure: no actor is ever restarted in place; shells recover their own

@@ -112,14 +112,67 @@ func TestStopAll(t *testing.T) {
 	a, b := spawn(t, s, "a"), spawn(t, s, "b")
 	d.run()
 	s.StopAll()
-	d.run()
-	if !a.stopped || !b.stopped {
-		t.Errorf("stopped: %t, %t", a.stopped, b.stopped)
+	if r := s.Running(); len(r) != 2 || r[0] != "n1|a" || stopped(s) {
+		t.Errorf("before they had a turn %v run, all stopped: %t", r, stopped(s))
 	}
+	d.run()
+	if !a.stopped || !b.stopped || !stopped(s) || len(s.Running()) != 0 {
+		t.Errorf("stopped: %t, %t, all: %t, running %v", a.stopped, b.stopped, stopped(s), s.Running())
+	}
+	s.StopAll() // nothing is left to stop
 	if _, err := s.Spawn("c", &probe{}, NewMailbox(0, nil)); err == nil {
 		t.Error("an actor was started on a node that stops")
 	}
 }
+
+// stopped tells whether AllStopped is closed.
+func stopped(s *System) bool {
+	select {
+	case <-s.AllStopped():
+		return true
+	default:
+		return false
+	}
+}
+
+// A node without actors has stopped at once; one whose actor ended before, or could
+// not be started, does not wait for it, and one that panics at its end counts once.
+func TestAllStopped(t *testing.T) {
+	s, d, _ := byHand(t)
+	p := spawn(t, s, "a")
+	if _, err := s.Spawn("a", &probe{}, NewMailbox(0, nil)); err == nil {
+		t.Fatal("a name was given twice")
+	}
+	if _, err := s.Spawn("b", badEnd{}, NewMailbox(0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	d.run()
+	p.self.Stop()
+	d.run()
+	if stopped(s) {
+		t.Error("all have stopped, and nobody asked")
+	}
+	s.StopAll()
+	d.run()
+	if !stopped(s) {
+		t.Errorf("it waits for %v", s.Running())
+	}
+	if s, _, _ := byHand(t); !stoppedAtOnce(s) {
+		t.Error("a system without actors has not stopped")
+	}
+}
+
+func stoppedAtOnce(s *System) bool {
+	s.StopAll()
+	return stopped(s)
+}
+
+// badEnd panics at its end.
+type badEnd struct{}
+
+func (badEnd) Started(*Self)         {}
+func (badEnd) Receive(proto.Message) {}
+func (badEnd) Stopped()              { panic("at the end") }
 
 // After Abandon nothing reaches the actors, and they are not told to stop.
 func TestAbandon(t *testing.T) {
