@@ -96,6 +96,8 @@ const (
 	TransportRefusal_OTHER_CONNECTION TransportRefusal = 4
 	// This port is for the other lane.
 	TransportRefusal_OTHER_LANE TransportRefusal = 5
+	// One of the two has a cluster secret and the other none. This is said without TLS.
+	TransportRefusal_OTHER_SECRET TransportRefusal = 6
 )
 
 // Enum value maps for TransportRefusal.
@@ -107,6 +109,7 @@ var (
 		3: "OTHER_START",
 		4: "OTHER_CONNECTION",
 		5: "OTHER_LANE",
+		6: "OTHER_SECRET",
 	}
 	TransportRefusal_value = map[string]int32{
 		"NOT_REFUSED":      0,
@@ -115,6 +118,7 @@ var (
 		"OTHER_START":      3,
 		"OTHER_CONNECTION": 4,
 		"OTHER_LANE":       5,
+		"OTHER_SECRET":     6,
 	}
 )
 
@@ -1048,7 +1052,7 @@ const file_transport_proto_rawDesc = "" +
 	"\rTransportLane\x12\x1e\n" +
 	"\x1aTRANSPORT_LANE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCONTROL_LANE\x10\x01\x12\r\n" +
-	"\tDATA_LANE\x10\x02*\x80\x01\n" +
+	"\tDATA_LANE\x10\x02*\x92\x01\n" +
 	"\x10TransportRefusal\x12\x0f\n" +
 	"\vNOT_REFUSED\x10\x00\x12\x11\n" +
 	"\rOTHER_VERSION\x10\x01\x12\x11\n" +
@@ -1056,7 +1060,8 @@ const file_transport_proto_rawDesc = "" +
 	"\vOTHER_START\x10\x03\x12\x14\n" +
 	"\x10OTHER_CONNECTION\x10\x04\x12\x0e\n" +
 	"\n" +
-	"OTHER_LANE\x10\x05B\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"OTHER_LANE\x10\x05\x12\x10\n" +
+	"\fOTHER_SECRET\x10\x06B\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_transport_proto_rawDescOnce sync.Once

@@ -33,6 +33,9 @@ const (
 	Gossip Purpose = "cutwater gossip 1"
 	// Announcement authenticates datagrams of discovery (HMAC-SHA256).
 	Announcement Purpose = "cutwater announcement 1"
+	// Authority signs the certificates of connections between nodes (seed of an
+	// Ed25519 key).
+	Authority Purpose = "cutwater authority 1"
 )
 
 // ErrSize: the secret is too short or too long.

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,7 +56,7 @@ var (
 	ErrUnreachable = errors.New("transport: the node cannot be reached")
 	// ErrBroken: a connection ended without a word.
 	ErrBroken = errors.New("transport: the connection broke")
-	// ErrQueueFull: more waits for the node than MaxDataQueueBytes.
+	// ErrQueueFull: as much waits for the node as may.
 	ErrQueueFull = errors.New("transport: too much waits for the node")
 )
 
@@ -192,15 +191,3 @@ func addrPort(a net.Addr) netip.AddrPort {
 }
 
 func isLoopback(a netip.AddrPort) bool { return a.Addr().Unmap().IsLoopback() }
-
-// Listen opens the two listeners at an address; port 0 is any free one.
-func Listen(ctx context.Context, control, data netip.AddrPort) (c, d net.Listener, err error) {
-	var config net.ListenConfig
-	if c, err = config.Listen(ctx, "tcp", control.String()); err != nil {
-		return nil, nil, fmt.Errorf("the control port cannot be opened: %w; stop what uses it, or give another one", err)
-	}
-	if d, err = config.Listen(ctx, "tcp", data.String()); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("the data port cannot be opened: %w; stop what uses it, or give another one", err), c.Close())
-	}
-	return c, d, nil
-}
