@@ -61,7 +61,7 @@ type Dispatcher struct {
 	jobs     []*job // that have not ended, by id
 	claims   []*job // those of them that asked for slots, in the order of first requests
 	learning bool
-	stale    uint64
+	stale    uint64 // messages of jobs, epochs and readings that are over
 
 	reading uint64 // the operation that reads the jobs; 0: none does
 	askedMs int64  // when it began
@@ -127,13 +127,6 @@ func (d *Dispatcher) SetNodes(nowMs int64, nodes []Node) *protocol.Effects {
 	d.setNodes(nodes)
 	return &d.eff
 }
-
-// Stale counts messages that belong to another time: of jobs that have ended, or of
-// epochs that are over.
-func (d *Dispatcher) Stale() uint64 { return d.stale }
-
-// Learning reports whether nothing is granted yet beyond what is held.
-func (d *Dispatcher) Learning() bool { return d.learning }
 
 // String describes the Dispatcher in one line.
 func (d *Dispatcher) String() string {

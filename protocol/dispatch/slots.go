@@ -142,8 +142,8 @@ func (d *Dispatcher) fill(c *claim, g *grant, free []int, total, living int) (mi
 		if c.wanted <= total {
 			remedy = "start another node, end another job, or lower the parallelism"
 		}
-		return fmt.Sprintf("the job needs %s and has %d: of %s on %s, %d are free; %s",
-			counted(c.wanted, "slot"), g.count, counted(total, "slot"), counted(living, "node"), left, remedy)
+		return fmt.Sprintf("the job needs %s and has %d: %d free of %s on %s; %s",
+			counted(c.wanted, "slot"), g.count, left, counted(total, "slot"), counted(living, "node"), remedy)
 	}
 	for i, n := range d.nodes {
 		g.add(i, min(max(c.wish[n.Name]-g.slots[i], 0), free[i], c.wanted-g.count), free)
