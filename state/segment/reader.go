@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 )
 
 // Reader reads a file from its first byte to its last.
@@ -24,9 +25,12 @@ type Reader struct {
 	last    int // key group * number of states + state of the block before
 	count   uint64
 	ended   bool
-	// part is set while reading key groups of a File: there is no index to come.
+	// seen is what the index must say of the blocks so far.
+	seen []groupIndex
+	// part is set while reading key groups of a File: there is no index to come,
+	// but it said already what is seen.
 	part bool
-	want uint64 // entries of a part
+	want []groupIndex
 }
 
 // NewReader reads the header. Errors: ErrCorrupt, ErrNewerFormat, and those of
@@ -119,6 +123,7 @@ func (r *Reader) Next(e *Entry) error {
 	}
 	r.left = p.b
 	r.count++
+	r.seen[len(r.seen)-1].entries++
 	return nil
 }
 
@@ -143,10 +148,8 @@ func (r *Reader) raw() (body []byte, err error) {
 func (r *Reader) readBlock() error {
 	body, err := r.raw()
 	if errors.Is(err, errNothing) {
-		if r.ended = true; r.count != r.want {
-			return corrupt(r.blockAt, "%d entries were read, the index says %d", r.count, r.want)
-		}
-		return nil
+		r.ended = true
+		return r.compare(r.want)
 	}
 	if err != nil {
 		return err
@@ -166,13 +169,30 @@ func (r *Reader) readBlock() error {
 		return corrupt(r.blockAt, "key group %d, state %d are out of order", group, state)
 	}
 	r.last, r.left = order, body[blockHead:]
+	if n := len(r.seen); n == 0 || r.seen[n-1].group != r.group {
+		r.seen = append(r.seen, groupIndex{group: r.group, offset: uint64(r.blockAt)})
+	}
+	g := &r.seen[len(r.seen)-1]
+	g.length = uint64(r.offset) - g.offset
 	return nil
 }
 
-// readEnd verifies the index's sum and the trailer.
+// compare verifies that the index says what was read.
+func (r *Reader) compare(index []groupIndex) error {
+	if !slices.Equal(index, r.seen) {
+		return corrupt(r.blockAt, "the index of %d key groups does not say what is there, of %d", len(index), len(r.seen))
+	}
+	return nil
+}
+
+// readEnd verifies the index and the trailer.
 func (r *Reader) readEnd(index []byte) error {
 	at := r.blockAt
-	if _, err := parseIndex(index, at, r.count); err != nil {
+	groups, err := parseIndex(index, at)
+	if err != nil {
+		return err
+	}
+	if err := r.compare(groups); err != nil {
 		return err
 	}
 	trailerAt := r.offset
@@ -203,14 +223,12 @@ func parseTrailer(b []byte, at int64) (indexAt int64, count uint64, err error) {
 	return int64(le.Uint64(b)), le.Uint64(b[8:]), nil
 }
 
-// parseIndex reads the index that stands at an offset, of a file with that many
-// entries.
-func parseIndex(b []byte, at int64, entries uint64) ([]groupIndex, error) {
+// parseIndex reads the index that stands at an offset.
+func parseIndex(b []byte, at int64) ([]groupIndex, error) {
 	if len(b)%indexEntry != 0 {
 		return nil, corrupt(at, "an index of %d bytes", len(b))
 	}
 	var groups []groupIndex
-	sum := uint64(0)
 	p := parser{b}
 	for len(p.b) > 0 {
 		g := groupIndex{group: int(p.uint32()), offset: p.uint64(), length: p.uint64(), entries: p.uint64()}
@@ -218,10 +236,6 @@ func parseIndex(b []byte, at int64, entries uint64) ([]groupIndex, error) {
 			return nil, corrupt(at, "the index of key group %d is out of range", g.group)
 		}
 		groups = append(groups, g)
-		sum += g.entries
-	}
-	if sum != entries {
-		return nil, corrupt(at, "the index says %d entries, there are %d", sum, entries)
 	}
 	return groups, nil
 }
