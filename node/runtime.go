@@ -123,6 +123,7 @@ type Job struct {
 
 	mu      sync.Mutex
 	status  messages.JobStatus
+	epoch   uint64
 	failure error
 	ended   bool
 }
@@ -162,7 +163,7 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 
 func (j *Job) changed(m *job.Master) {
 	j.mu.Lock()
-	j.status, j.failure = m.Status(), m.Failure()
+	j.status, j.epoch, j.failure = m.Status(), m.Epoch(), m.Failure()
 	j.mu.Unlock()
 	if j.spec.Changed != nil {
 		j.spec.Changed(m)
@@ -184,6 +185,13 @@ func (j *Job) Status() messages.JobStatus {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.status
+}
+
+// Epoch is the coordinator's epoch, 0 before it has one.
+func (j *Job) Epoch() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.epoch
 }
 
 // Failure is why the job, or its last attempt, failed; nil if it did not.

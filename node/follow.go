@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"cutwater/actors/dispatcher"
+	"cutwater/cluster/membership"
+	"cutwater/cluster/metadata/replicated"
+	"cutwater/messages"
+)
+
+const (
+	// aloneAfter is how long a node without a cluster looks for one before it founds
+	// its own: long enough to hear an announcement on its network. With seeds they are
+	// waited for longer, and after having given way longer still.
+	aloneAfter      = 150 * time.Millisecond
+	aloneAfterSeeds = 3 * time.Second
+	aloneAfterYield = 10 * time.Second
+	// lookEvery is how often a node looks at its cluster without being told to.
+	lookEvery = 500 * time.Millisecond
+)
+
+// met takes in what gossip says, and wakes those who look.
+func (s *session) met(e membership.Event) {
+	select {
+	case <-s.opened:
+	case <-s.ctx.Done():
+		return
+	}
+	s.happened(e)
+	if e.Kind == membership.Refused && errors.Is(e.Reason, membership.ErrOtherCluster) && membership.Yields(s.gossip.Self().Meta, e.Member.Meta) {
+		s.loops.Go(func() { s.yield(e.Member.Meta.ClusterId) })
+	}
+	s.wake()
+}
+
+func (s *session) wake() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// look follows the cluster: who lives, to which cluster this node belongs, who votes.
+func (s *session) look() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		gone := s.roster.update(s.clock.MonotonicMs(), s.gossip.Members(), s.store.Members())
+		for _, name := range gone {
+			s.tellLost(name, "gossip does not hear it any more")
+		}
+		s.tell(dispatcher.Name, &messages.NodesChanged{})
+		s.describe()
+		if _, err := s.store.Steer(s.ctx, replicated.Policy{}, s.clock.MonotonicMs(), s.roster.voters()); err != nil && s.ctx.Err() == nil {
+			s.member.options.Log.Info("the voters stay as they are", "error", err)
+		}
+		if status := s.store.Status(); status.YieldedTo != "" && status.Leadership.ID != s.identity.Node {
+			s.giveWay()
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.news:
+		case <-ticker.C:
+		}
+	}
+}
+
+// describe tells others to which cluster this node belongs, and keeps its own idea of
+// whether it is ready.
+func (s *session) describe() {
+	status := s.store.Status()
+	id := status.ClusterID
+	if id == "" {
+		id = s.foundByOthers()
+	}
+	self := s.gossip.Self().Meta
+	provisional := status.Provisional
+	if self.ClusterId != id || self.Provisional != provisional {
+		if err := s.gossip.Update(func(m *messages.NodeMeta) { m.ClusterId, m.Provisional = id, provisional }); err != nil && s.ctx.Err() == nil {
+			s.member.options.Log.Warn("the other nodes are not told of the cluster", "error", err)
+		}
+	}
+	away := ""
+	switch {
+	case status.Failure != nil:
+		away = status.Failure.Error()
+	case status.ClusterID == "":
+		away = "it has not found its cluster yet"
+	case status.Leadership.ID == "":
+		away = "no voter leads: a majority of the voters is needed"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away != away {
+		s.away = away
+		close(s.readiness)
+		s.readiness = make(chan struct{})
+	}
+}
+
+// foundByOthers is the cluster of the other members, before this node's own log knows.
+func (s *session) foundByOthers() string {
+	for _, m := range s.gossip.Members() {
+		if m.Meta.ClusterId != "" && m.Meta.Node != s.identity.Node {
+			return m.Meta.ClusterId
+		}
+	}
+	return ""
+}
+
+// lead tells the local dispatcher whether it works.
+func (s *session) lead() {
+	was := uint64(0) // the term in which it was told that it leads
+	for {
+		now, changed := s.store.Leadership()
+		switch {
+		case now.Here && now.Term != was:
+			was = now.Term
+			s.tell(dispatcher.Name, &messages.LeadershipChanged{Leading: true})
+		case !now.Here && was != 0:
+			was = 0
+			s.tell(dispatcher.Name, &messages.LeadershipChanged{})
+		}
+		s.wake()
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// found makes a cluster of this node, if it has found none for a while. Two nodes
+// that do so at once meet later, and one gives way: neither has a job.
+func (s *session) found(patient bool) {
+	wait := aloneAfter
+	switch {
+	case patient:
+		wait = aloneAfterYield
+	case len(s.member.options.Join) > 0:
+		wait = aloneAfterSeeds
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-s.ctx.Done():
+		return
+	case <-timer.C:
+	}
+	if s.store.ClusterID() != "" || s.foundByOthers() != "" || len(s.store.Members()) > 0 {
+		return
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	if err := s.store.Bootstrap(s.ctx, hex.EncodeToString(id[:])); err != nil && s.ctx.Err() == nil && !errors.Is(err, replicated.ErrHasLog) {
+		s.member.options.Log.Error("the node cannot found a cluster", "error", err)
+	}
+	s.wake()
+}
+
+// yield gives this cluster, which has no jobs, up for another one. The leader sees to
+// it that all members know before it goes itself.
+func (s *session) yield(cluster string) {
+	if now, _ := s.store.Leadership(); !now.Here {
+		return // the leader meets the others, too
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, aloneAfterYield)
+	defer cancel()
+	result, err := s.store.Yield(ctx, cluster)
+	switch {
+	case s.ctx.Err() != nil:
+	case err != nil:
+		s.member.options.Log.Warn("the cluster has not given way yet", "error", err)
+	case result.Outcome == messages.MetadataOutcome_APPLIED || result.Outcome == messages.MetadataOutcome_ALREADY_RECORDED:
+		s.giveWay()
+	}
+}
+
+// giveWay asks the member for a new session, once.
+func (s *session) giveWay() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.yielded:
+	default:
+		close(s.yielded)
+	}
+}
