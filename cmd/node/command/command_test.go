@@ -95,6 +95,30 @@ func read(attempt, subtask uint32, records, bytes, remaining uint64) *messages.S
 		Records: records, Bytes: bytes, RemainingBytes: remaining}
 }
 
+// A job that restarts again and again for one cause, without a checkpoint between, is
+// said to be stuck, once; another cause or a checkpoint begins the count anew.
+func TestStuck(t *testing.T) {
+	p, out, _ := clock(0)
+	restart := func(n int, cause string) {
+		for range n {
+			p.event(job.StatusChanged{To: messages.JobStatus_FAILING, Cause: cause})
+			p.event(job.RestartDelayed{})
+		}
+	}
+	said := func() int { return strings.Count(out.String(), "5 times for this cause without a new checkpoint") }
+	restart(stuckAfter-1, "no connection")
+	p.event(checkpoint.Completed{Checkpoint: 1})
+	restart(stuckAfter-1, "no connection")
+	restart(stuckAfter-1, "it broke")
+	if said() != 0 {
+		t.Fatalf("too early:\n%s", out)
+	}
+	restart(3*stuckAfter, "it broke")
+	if said() != 1 {
+		t.Errorf("said %d times:\n%s", said(), out)
+	}
+}
+
 // Events are said in words: each restart with its number, delay and cause, and of
 // malformed records the first.
 func TestEvents(t *testing.T) {

@@ -25,6 +25,10 @@ const redrawEvery = 200 * time.Millisecond
 // repeatEvery is how often a state that lasts is said again.
 const repeatEvery = 10 * time.Second
 
+// stuckAfter is how many restarts for one cause, without a checkpoint between them,
+// are worth a word.
+const stuckAfter = 5
+
 // progress shows on standard error how a job is doing: one line per event, and on
 // a terminal a live line below them. All methods may be called by any goroutine.
 type progress struct {
@@ -50,6 +54,9 @@ type progress struct {
 	// printed.
 	cause string
 	shown map[string]bool
+	// alike counts the restarts because of causeBefore since the last checkpoint.
+	alike       int
+	causeBefore string
 	// counts of TaskEvents by kind, and the operators for which one was printed.
 	counts map[string]uint64
 	told   map[string]bool
@@ -99,7 +106,9 @@ func (p *progress) event(e protocol.Event) {
 	case job.RestartDelayed:
 		p.restarts++
 		p.print(fmt.Sprintf("restart %d in %d ms, because %s", p.restarts, e.DelayMs, p.cause))
+		p.stuck()
 	case checkpoint.Completed:
+		p.alike = 0
 		p.completed(e)
 	case checkpoint.Aborted:
 		outcome := "aborted"
@@ -134,6 +143,17 @@ func (p *progress) event(e protocol.Event) {
 	case job.Unreadable, job.NodeLost, job.SweepFailed,
 		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
 		p.print(e.String())
+	}
+}
+
+// stuck says, once, that the job restarts again and again for one cause and gets no
+// further.
+func (p *progress) stuck() {
+	if p.cause != p.causeBefore {
+		p.causeBefore, p.alike = p.cause, 0
+	}
+	if p.alike++; p.alike == stuckAfter {
+		p.print(fmt.Sprintf("restarted %d times for this cause without a new checkpoint: it may not pass by itself; Ctrl-C suspends the job, and when the cause is mended the same command goes on", p.alike))
 	}
 }
 
