@@ -136,12 +136,16 @@ func TestLeadershipsAreApart(t *testing.T) {
 	r.Turns()
 	r.jobs = []*messages.JobRecord{{Job: "new"}}
 	r.Settle()
-	r.Advance(500)
-	got := systemtest.Take[*messages.StartCoordinator](r.Rig)
-	if len(got) != 1 || got[0].Job != "new" {
+	if got := systemtest.Take[*messages.StartCoordinator](r.Rig); len(got) != 1 || got[0].Job != "new" {
 		t.Fatalf("ordered %v", got)
 	}
-	if r.reads != 3 { // one of the first leadership, two of the second: no timer of the first
-		t.Fatalf("read %d times", r.reads)
+	reads := r.reads
+	r.Deliver("n1|dispatcher", &messages.TimerFired{Key: "dispatch/tick", Generation: 1<<generationBits | 1})
+	if r.reads != reads {
+		t.Fatal("a timer of the first leadership made the second one read")
+	}
+	r.Deliver("n1|dispatcher", &messages.TimerFired{Key: "dispatch/tick", Generation: 2<<generationBits | 1})
+	if r.reads != reads+1 {
+		t.Fatal("its own timer did not")
 	}
 }
