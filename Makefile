@@ -32,7 +32,7 @@ mutate: ## Negate each guard of the machines and see a test fail (minutes)
 	bin/mutate
 
 .PHONY: nightly
-nightly: ## Run 10,000 seeds of the simulation, the race detector and the kill tests at length
+nightly: ## Run 10,000 seeds of the simulation, long random walks, the fuzz targets, the race detector and the kill tests
 	.ci/run nightly
 
 .PHONY: verify
