@@ -36,6 +36,8 @@ const (
 	// Authority signs the certificates of connections between nodes (seed of an
 	// Ed25519 key).
 	Authority Purpose = "cutwater authority 1"
+	// API is the token of the HTTP API, in hexadecimal digits.
+	API Purpose = "cutwater api token 1"
 )
 
 // ErrSize: the secret is too short or too long.

@@ -20,6 +20,7 @@ func TestKeysAreStable(t *testing.T) {
 	}
 	for purpose, want := range map[Purpose]string{
 		Gossip:       "e9b09f1a73cb3f4ea865d44d08dd80b00a606f1e6fdd2ab851096e090cbbf3ac",
+		API:          "c9ce77297d8d3b10c0500c5721e9557a752528c3b1c96dc8ed3a97cdeca7f79f",
 		Announcement: "a95befaa90186b040bf2d4d3d656eb9e9442c069d0798e89fd3e7b49124d4a6d",
 	} {
 		if got := hex.EncodeToString(s.Key(purpose)); got != want {
