@@ -196,8 +196,8 @@ func (s *Source) framer(f io.ReaderAt, path string, end int64, chunk int) framer
 	return fr
 }
 
-// verify reports errChanged unless the file is the discovered one and a record
-// may start at offset.
+// verify reports errChanged unless the file is the discovered one, a record may
+// start at offset, and one may end where the split ends.
 func (p *payload) verify(f vfs.File, offset int64) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -213,15 +213,27 @@ func (p *payload) verify(f vfs.File, offset int64) error {
 	if sum != p.Checksum {
 		return fmt.Errorf("%s starts with other bytes than before: the %w", p.Path, errChanged)
 	}
-	if offset <= int64(len(byteOrderMark)) || offset == p.End {
+	if offset == p.End {
+		return nil // nothing is left to be read
+	}
+	var at [2]byte
+	if offset > int64(len(byteOrderMark)) {
+		if n, err := f.ReadAt(at[:1], offset-1); n < 1 {
+			return fmt.Errorf("cannot read %s at byte %d: %w", p.Path, offset-1, err)
+		}
+		if at[0] != '\n' {
+			return fmt.Errorf("%s has no line break before byte %d, where a record started: the %w", p.Path, offset, errChanged)
+		}
+	}
+	if p.End == info.Size() {
 		return nil
 	}
-	var before [1]byte
-	if n, err := f.ReadAt(before[:], offset-1); n < 1 {
-		return fmt.Errorf("cannot read %s at byte %d: %w", p.Path, offset-1, err)
+	// A file that grew may have had no line break at its end.
+	if n, err := f.ReadAt(at[:], p.End-1); n < len(at) {
+		return fmt.Errorf("cannot read %s at byte %d: %w", p.Path, p.End-1, err)
 	}
-	if before[0] != '\n' {
-		return fmt.Errorf("%s has no line break before byte %d, where a record started: the %w", p.Path, offset, errChanged)
+	if at[0] != '\n' && at[1] != '\n' && at[1] != '\r' {
+		return fmt.Errorf("%s has no line break at byte %d, where a record ended: the %w", p.Path, p.End, errChanged)
 	}
 	return nil
 }
