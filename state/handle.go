@@ -10,8 +10,11 @@ import (
 // Scope is what the handles of one operator share: where its state is, the
 // current key, and what its keys look like.
 type Scope struct {
-	Backend Backend
-	Cursor  *Cursor
+	// Backend has the tables: a Backend, or one that only wants to know them.
+	Backend interface {
+		Table(Descriptor) (*Table, error)
+	}
+	Cursor *Cursor
 	// KeyWidth is the width of the canonical key bytes; 0 means that they vary.
 	KeyWidth int
 	// KeySchema describes the key type; restored state of another key type is

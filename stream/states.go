@@ -1,9 +1,7 @@
 package stream
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"cutwater/codec"
@@ -132,7 +130,8 @@ func (s *States) fail(name string, err error) {
 	s.errs = append(s.errs, fmt.Errorf("its state %q: %w", name, err))
 }
 
-// recorder is the backend that handles see while Build looks at declarations.
+// recorder is what handles see in place of a backend while Build looks at
+// declarations.
 type recorder struct {
 	names    []string
 	declared []string
@@ -146,11 +145,3 @@ func (r *recorder) Table(d state.Descriptor) (*state.Table, error) {
 	r.declared = append(r.declared, d.Name+": "+d.Schema)
 	return &state.Table{}, nil
 }
-
-func (r *recorder) Load(context.Context, io.Reader) error { return nil }
-func (r *recorder) Seal(uint64, state.SealOptions) (*state.Sealed, error) {
-	return &state.Sealed{Empty: true}, nil
-}
-func (r *recorder) Confirm(uint64) {}
-func (r *recorder) Abort(uint64)   {}
-func (r *recorder) Close() error   { return nil }
