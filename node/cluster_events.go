@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"cutwater/cluster/membership"
 	"cutwater/protocol"
 )
@@ -10,4 +12,16 @@ import (
 type MemberEvent = membership.Event
 
 // happened reports an event of this node.
-func (s *session) happened(e protocol.Event) { s.member.options.Event(e) }
+func (s *session) happened(e protocol.Event) {
+	job := ""
+	if t, ok := e.(TaskEvent); ok {
+		job = t.Fence.GetJob()
+	}
+	s.happenedTo(job, e)
+}
+
+// happenedTo reports an event of a job.
+func (s *session) happenedTo(job string, e protocol.Event) {
+	s.member.events.add(LoggedEvent{At: time.Now(), Node: s.name, Job: job, Event: e})
+	s.member.options.Event(e)
+}

@@ -77,6 +77,7 @@ type Member struct {
 	lock    interface{ Close() error }
 	http    net.Listener
 	started time.Time
+	events  *eventLog
 
 	mu      sync.Mutex
 	session *session // the present one
@@ -105,7 +106,7 @@ func StartMember(o MemberOptions) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the data directory cannot be locked: %w", err)
 	}
-	m := &Member{options: o, lock: lock, started: time.Now(), changed: make(chan struct{})}
+	m := &Member{options: o, lock: lock, started: time.Now(), events: newEventLog(), changed: make(chan struct{})}
 	if m.http, err = listenHTTP(o.Bind, o.Ports.HTTP); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -222,6 +223,7 @@ func (m *Member) end(before func(*session) error) error {
 	}
 	m.closed = true
 	m.mu.Unlock()
+	m.events.close()
 	m.stop()
 	m.running.Wait()
 	var err error

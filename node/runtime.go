@@ -45,6 +45,9 @@ type Deps struct {
 	// Event is told what happens in tasks and coordinators. It may be called
 	// from several actors at once and must not block. May be nil.
 	Event func(protocol.Event)
+	// JobEvent is told what happens in coordinators, with the id of the job, instead
+	// of Event. May be nil.
+	JobEvent func(job string, e protocol.Event)
 }
 
 // Runtime runs tasks and coordinators on one node.
@@ -150,7 +153,7 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 			return openStorage(r.deps.FS, spec.Job, epoch, spec.Settings)
 		},
 		Random:   r.deps.Random,
-		Event:    r.deps.Event,
+		Event:    r.deps.eventOf(spec.Job),
 		Progress: spec.Progress,
 		Changed:  j.changed,
 		Ended:    j.end,
@@ -159,6 +162,14 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// eventOf is who is told of a job's events.
+func (d *Deps) eventOf(job string) func(protocol.Event) {
+	if d.JobEvent == nil {
+		return d.Event
+	}
+	return func(e protocol.Event) { d.JobEvent(job, e) }
 }
 
 func (j *Job) changed(m *job.Master) {

@@ -178,7 +178,7 @@ func (s *session) startActors() (err error) {
 	s.system = system.New(system.Options{Node: s.name, Clock: s.clock, Executor: s.pool, Transport: s})
 	s.runtime, err = NewRuntime(Deps{
 		System: s.system, FS: o.FS, Metadata: s.store, Programs: s.programs.find, Offer: s.programs.offer, Random: random,
-		ChannelMemoryBytes: o.ChannelMemoryBytes, ScratchDir: path.Join(o.DataDir, "scratch"), Event: s.happened,
+		ChannelMemoryBytes: o.ChannelMemoryBytes, ScratchDir: path.Join(o.DataDir, "scratch"), Event: s.happened, JobEvent: s.happenedTo,
 	})
 	if err != nil {
 		return err
