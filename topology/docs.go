@@ -53,7 +53,7 @@ Filters, the fields of a map and the arguments of aggregates are expressions ove
 
 A null in arithmetic or in a function gives null; a comparison with null is false; where a condition is needed null
 counts as false. An int that overflows, ` + "`%`" + ` by zero and a text that cannot be converted fail the row, and with it the
-task. Text constants need quotes of their own: ` + "`filter: origin == \"DTW\"`" + `.
+job. Text constants need quotes of their own: ` + "`filter: origin == \"DTW\"`" + `.
 
 | function | meaning |
 |---|---|

@@ -128,7 +128,7 @@ var stateSection = &Section{
 }
 
 var restartSection = &Section{
-	Name: "restart", Path: "restart", Doc: "A failed job restarts from its newest completed checkpoint.",
+	Name: "restart", Path: "restart", Doc: "A failed job restarts from its newest completed checkpoint. A failure that no restart can mend ends it at once, whatever the strategy: a record that cannot be read or fails an expression, files of another job in an output folder, an input file that is gone or was changed. When the cause is mended, the same `run` goes on from there.",
 	Keys: []Key{
 		{Name: "strategy", Kind: Enum, Default: "exponential-delay", Values: []string{"exponential-delay", "fixed-delay", "failure-rate", "none"}, Doc: "When to restart, and when to give up.", Flink: "restart-strategy.type", FlinkDefault: "exponential-delay with checkpointing, else none",
 			Why: "a job without checkpoints restarts too: from its first record"},

@@ -98,8 +98,8 @@ func TestChangedFile(t *testing.T) {
 	splits := discover(t, s, memory(t, "f.csv", content))
 	long := strings.Repeat("a,b,c\n", fingerprintSize)
 	longSplits := discover(t, s, memory(t, "f.csv", long))
-	open := strings.TrimSuffix(long, "\n")
-	openSplits := discover(t, s, memory(t, "f.csv", open))
+	noBreak := strings.TrimSuffix(long, "\n")
+	noBreakSplits := discover(t, s, memory(t, "f.csv", noBreak))
 	for _, c := range []struct {
 		name, content string
 		split         *messages.Split
@@ -109,7 +109,7 @@ func TestChangedFile(t *testing.T) {
 		{"grown", content + "7,8,9\n", splits[1], false},
 		{"shorter", content[:14], splits[1], true},
 		{"another start", "a,b,c\n1,2,4\n4,5,6\n", splits[1], true},
-		{"grown behind a last line without a break", open + "\n1,2,3\n", openSplits[len(openSplits)-1], false},
+		{"grown behind a last line without a break", noBreak + "\n1,2,3\n", noBreakSplits[len(noBreakSplits)-1], false},
 		{"a record made longer", long[:len(long)-1] + "dd\n", longSplits[len(longSplits)-1], true},
 		{"moved records", long[:len(long)-8] + "\n1,2,3\n\n", longSplits[len(longSplits)-1], true},
 	} {

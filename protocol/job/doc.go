@@ -22,12 +22,13 @@
 //
 // A job ends FINISHED when all tasks have finished, CANCELED on CancelJob,
 // SUSPENDED on SuspendJob after one last checkpoint, and FAILED when the restart
-// strategy gives up, or at once when it cannot start as it is: a checkpoint that
-// cannot be read or does not fit, or a source that cannot list its input. What may
-// pass by itself, a disk that did not answer, is tried again instead, as the
-// restart strategy says. A job that could not start keeps every checkpoint. The end
-// is recorded in the metadata store before checkpoints are let go and master hooks
-// are closed.
+// strategy gives up, when a task or a master hook failed for a reason that no
+// restart can mend (norestart.go), or at once when it cannot start as it is: a
+// checkpoint that cannot be read or does not fit, or a source that cannot list its
+// input. What may pass by itself, a disk that did not answer, is tried again instead,
+// as the restart strategy says. A job that could not start keeps every checkpoint.
+// The end is recorded in the metadata store before checkpoints are let go and master
+// hooks are closed.
 //
 // What crashed tasks left in the checkpoint directory is swept after the first
 // checkpoint of each attempt, and after the end of a job that FINISHED or was
