@@ -29,14 +29,19 @@ func TaskAddress(node string, f *messages.Fence, t *messages.TaskId) protocol.Ad
 	return protocol.Address(fmt.Sprintf("%s|task/%s/%s/%d/%d", node, f.GetJob(), t.GetVertex(), t.GetSubtask(), f.GetAttempt()))
 }
 
+// slotsNeeded is how many slots a plan fills.
+func slotsNeeded(plan *messages.ExecutionPlan) (n int) {
+	for _, v := range plan.Vertices {
+		n = max(n, int(v.Parallelism))
+	}
+	return n
+}
+
 // place returns the node of every subtask number: subtask i of every vertex
 // stands in the same slot (Flink's slot sharing), and the slots are filled round
 // robin over the nodes. The error says what is missing.
 func place(plan *messages.ExecutionPlan, nodes []Node) ([]string, error) {
-	need := 0
-	for _, v := range plan.Vertices {
-		need = max(need, int(v.Parallelism))
-	}
+	need := slotsNeeded(plan)
 	var slots []string
 	for round := 0; len(slots) < need; round++ {
 		before := len(slots)

@@ -12,8 +12,9 @@
 // before can complete no checkpoint from then on. It reads the job's record and
 // restores the newest completed checkpoint, or the path that the job was told to
 // start from; only a job that never completed a checkpoint starts empty. The
-// master hooks are restored or reset, the sources discover their splits, all tasks
-// are deployed, and once all run, the job runs and the checkpoint scheduler starts.
+// master hooks are restored or reset, the sources discover their splits, and all
+// tasks are deployed as soon as there are slots for them. Once all run, the job runs
+// and the checkpoint scheduler starts.
 //
 // The failure of a task or a node, or one checkpoint failure too many, ends the
 // attempt: pending checkpoints are aborted, all tasks are cancelled, and a
@@ -39,6 +40,9 @@
 // Deploy and CancelTask are resent until the task has reported; a repetition
 // changes nothing. TaskStateChanged and EndOfDataReached are resent by the other
 // side and acknowledged each time.
+//
+// SlotRequest is repeated each second and answered by SlotOffer, see slots.go. NodeLost
+// ends the tasks of a node at once; without it the silence of the node does.
 //
 // SplitRequest is answered by SplitAssignment, and an assignment with a split by
 // SplitAck; each of the first two is resent until the next one comes. An

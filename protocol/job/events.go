@@ -79,11 +79,18 @@ type RestartDelayed struct{ DelayMs int64 }
 // String is the event as one line.
 func (e RestartDelayed) String() string { return fmt.Sprintf("restart in %d ms", e.DelayMs) }
 
-// NodeLost: a node's task manager has been silent for too long.
+// NodeLost: a node's task manager has been silent for too long, or the node is known
+// to be gone.
 type NodeLost struct{ Node string }
 
 // String is the event as one line.
 func (e NodeLost) String() string { return "node " + e.Node + " is lost" }
+
+// WaitingForSlots: the attempt is not deployed, because slots are missing.
+type WaitingForSlots struct{ Why string }
+
+// String is the event as one line.
+func (e WaitingForSlots) String() string { return "waiting for slots: " + e.Why }
 
 // Stale: a message was dropped because it belongs to another life of the job,
 // or because what it answers is over.

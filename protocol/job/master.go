@@ -30,6 +30,9 @@ type MasterConfig struct {
 	Settings *messages.JobSettings
 	// Nodes offer the slots. SetNodes changes them.
 	Nodes []Node
+	// Agent, if set, is where slots are asked for. The offers that come are the Nodes
+	// then, and the job waits while they are not enough.
+	Agent protocol.Address
 	// Hooks are the names of the master hooks.
 	Hooks []string
 	// HeartbeatTimeoutMs is how long a node with tasks may be silent before they
@@ -63,6 +66,7 @@ const (
 const (
 	tickTimer    = "job/tick"
 	retryTimer   = "job/retry"
+	slotsTimer   = "job/slots"
 	restartTimer = "job/restart"
 )
 
@@ -82,6 +86,8 @@ const (
 	hooking
 	// discovering: sources list their splits.
 	discovering
+	// acquiring: there are fewer slots than the attempt needs. It has no deadline.
+	acquiring
 	// deploying: an attempt is deployed and not all of its tasks run.
 	deploying
 	// running: all tasks run or have finished.
@@ -99,7 +105,7 @@ const (
 	over
 )
 
-var phaseNames = [...]string{"created", "claiming", "reading", "loading", "hooking", "discovering", "deploying", "running",
+var phaseNames = [...]string{"created", "claiming", "reading", "loading", "hooking", "discovering", "acquiring", "deploying", "running",
 	"suspending", "stopping", "waiting", "recording", "over"}
 
 func (p phase) String() string { return phaseNames[p] }
@@ -140,6 +146,7 @@ type Master struct {
 	initialPath string                  // the user's path that the job started from
 	initial     uint64                  // the id of the checkpoint there
 	restarts    *Restarts
+	slots       slots
 
 	started    bool   // an attempt was deployed
 	swept      bool   // the sweep behind this attempt was asked for
@@ -191,6 +198,7 @@ func NewMaster(c MasterConfig) (*Master, error) {
 		status:    messages.JobStatus_CREATED,
 		plan:      plan,
 		restarts:  NewRestarts(c.Settings.GetRestart()),
+		slots:     slots{offerMs: never, lost: make(map[string]int64)},
 
 		unavailableMs: -1,
 	}, nil
@@ -231,6 +239,10 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 		m.endOfDataReached(t)
 	case *messages.Heartbeat:
 		m.heartbeat(t)
+	case *messages.SlotOffer:
+		m.slotOffer(t)
+	case *messages.NodeLost:
+		m.nodeLost(t)
 	case *messages.SplitRequest:
 		m.splitRequest(t)
 	case *messages.SplitAck:

@@ -25,6 +25,17 @@ func (w *world) report(d *script.Directive) error {
 	return nil
 }
 
+func (w *world) offer(d *script.Directive) {
+	o := &messages.SlotOffer{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Missing: d.Arg("missing", "")}
+	for _, word := range d.Words() {
+		name, slots, _ := strings.Cut(word, ":")
+		n := &messages.NodeSlots{Node: name}
+		fmt.Sscan(slots, &n.Slots)
+		o.Nodes = append(o.Nodes, n)
+	}
+	w.step(o)
+}
+
 // gates prints to which subtasks the gates of the sources are closed. It offers
 // each an event, which stays in a gate that is closed.
 func (w *world) gates() {

@@ -93,6 +93,9 @@ func (w *world) directive(d *script.Directive) error {
 		}
 	case "start": // a new coordinator
 		c := MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: w.graph, Settings: w.settings, Nodes: w.nodes, Hooks: w.hooks}
+		if d.Has("agent") { // slots are asked for
+			c.Agent, c.Nodes = "n1|agent", nil
+		}
 		if why := d.Arg("give-up", ""); why != "" {
 			c.GiveUp = errors.New(why)
 		}
@@ -166,6 +169,10 @@ func (w *world) directive(d *script.Directive) error {
 	case "old-ack": // the first task of the attempt before acknowledges: checkpoint=n
 		old := w.forgotten[0]
 		w.step(&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: uint64(d.Int("checkpoint", 0))})
+	case "offer": // slots for the next attempt: name:slots ... [missing=why] [epoch=n]
+		w.offer(d)
+	case "node-lost": // a node is gone: name why=...
+		w.step(&messages.NodeLost{Node: d.Words()[0], Reason: d.Arg("why", "")})
 	case "gates": // lists the subtasks that must not hear from their enumerator yet
 		w.gates()
 	case "early": // messages that cannot be meant for a job without an epoch
@@ -225,6 +232,9 @@ func (w *world) directive(d *script.Directive) error {
 		fmt.Fprintf(&w.out, "%s done=%v\n", w.master, w.master.Done())
 		if err := w.master.Failure(); err != nil {
 			fmt.Fprintf(&w.out, "failure: %v\n", err)
+		}
+		if why := w.master.Waiting(); why != "" {
+			fmt.Fprintf(&w.out, "waiting: %s\n", why)
 		}
 	case "stats":
 		fmt.Fprintf(&w.out, "%+v\n", w.master.Stats().Counts)

@@ -43,6 +43,9 @@ func (m *Master) epochStarted(r *messages.MetadataResult) {
 		return
 	}
 	m.newCoordinator()
+	if m.config.Agent != "" {
+		m.askForSlots()
+	}
 	m.readJob()
 }
 
@@ -265,7 +268,7 @@ func uids(metadata *messages.CheckpointMetadata) (known []string) {
 }
 
 // prepareSources makes the enumerators anew and lets those discover that were
-// not in the checkpoint. Then the attempt is deployed.
+// not in the checkpoint. Then the attempt needs slots.
 func (m *Master) prepareSources() {
 	a := m.assignment
 	m.phase = discovering
@@ -302,7 +305,7 @@ func (m *Master) prepareSources() {
 		}
 	}
 	if !open {
-		m.deploy()
+		m.acquire()
 	}
 }
 
@@ -324,7 +327,7 @@ func (m *Master) splitsDiscovered(uid string, w *messages.WorkDone) {
 		open = open || s.enumerator.NeedsDiscovery()
 	}
 	if !open {
-		m.deploy()
+		m.acquire()
 	}
 }
 

@@ -91,7 +91,7 @@ func (m *Master) endWith(status messages.JobStatus) {
 	case waiting:
 		m.disarm(restartTimer)
 		m.record(status)
-	default: // reading, loading, hooking, discovering: nothing was deployed
+	default: // reading, loading, hooking, discovering, acquiring: nothing was deployed
 		m.keep = true
 		m.record(status)
 	}

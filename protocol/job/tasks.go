@@ -199,11 +199,14 @@ func (m *Master) lostNodes(used []string) {
 			continue
 		}
 		m.event(NodeLost{Node: n})
-		for _, e := range m.tasks {
-			if e.node == n && !e.terminal() {
-				m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{
-					Message: fmt.Sprintf("nothing was heard from its node for %d ms", m.config.HeartbeatTimeoutMs)})
-			}
+		m.failTasksOn(n, fmt.Sprintf("nothing was heard from its node for %d ms", m.config.HeartbeatTimeoutMs))
+	}
+}
+
+func (m *Master) failTasksOn(node, why string) {
+	for _, e := range m.tasks {
+		if e.node == node && !e.terminal() {
+			m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{Message: why})
 		}
 	}
 }

@@ -63,6 +63,8 @@ func (m *Master) waitsFor(nowMs int64) string {
 		return "the master hooks are brought to the start of the attempt"
 	case discovering:
 		return "the sources list their input"
+	case acquiring:
+		return m.Waiting()
 	case deploying:
 		return m.tasksThat("do not run yet", func(e *execution) bool { return e.state < messages.TaskState_TASK_RUNNING })
 	case suspending:

@@ -14,8 +14,8 @@ import (
 	"cutwater/protocol"
 )
 
-// TestRandomLives leads jobs through random failures of tasks, stores, messages
-// and coordinators, and proves:
+// TestRandomLives leads jobs through random failures of tasks, stores, messages, nodes
+// and coordinators, with slots that are asked for and missing, and proves:
 //
 //   - every attempt restores the newest checkpoint that is on record, and none is
 //     recorded behind its back by an attempt before it;
@@ -48,6 +48,8 @@ type simulation struct {
 	hopeless map[string]bool
 	// ended is set when the user has asked for an end.
 	ended bool
+	agent protocol.Address // where slots are asked for, or nothing
+	poor  bool             // the dispatcher has not enough of them
 }
 
 func newSimulation(t *rapid.T) *simulation {
@@ -61,6 +63,9 @@ func newSimulation(t *rapid.T) *simulation {
 			NumRetained: 2, AfterTasksFinish: true, TolerableFailures: 1, Retention: messages.Retention_RETAIN_ON_CANCELLATION},
 		Restart: DefaultRestart(),
 	}
+	if rapid.Bool().Draw(t, "asks for slots") {
+		s.agent, s.nodes = "n1|agent", nil
+	}
 	s.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{Job: testJob}}})
 	s.coordinator()
 	return s
@@ -68,7 +73,7 @@ func newSimulation(t *rapid.T) *simulation {
 
 // coordinator starts one, as after a crash of the one before.
 func (s *simulation) coordinator() {
-	m, err := NewMaster(MasterConfig{Job: testJob, Node: "n1", Graph: s.graph, Settings: s.settings, Nodes: s.nodes})
+	m, err := NewMaster(MasterConfig{Job: testJob, Node: "n1", Graph: s.graph, Settings: s.settings, Nodes: s.nodes, Agent: s.agent})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func (s *simulation) deployment(d *messages.Deploy) {
 
 func (s *simulation) misbehave() {
 	chance := func(n int) bool { return rapid.IntRange(1, n).Draw(s.t, "chance") == 1 }
-	switch rapid.SampledFrom([]string{"answer", "answer", "answer", "deliver", "deliver", "deliver", "drop", "time", "time", "fail", "crash", "end"}).Draw(s.t, "what") {
+	switch rapid.SampledFrom([]string{"answer", "answer", "answer", "deliver", "deliver", "deliver", "drop", "time", "time", "fail", "crash", "end", "slots"}).Draw(s.t, "what") {
 	case "answer":
 		for range rapid.IntRange(1, 4).Draw(s.t, "many") {
 			if len(s.work) > 0 {
@@ -161,6 +166,10 @@ func (s *simulation) misbehave() {
 	case "crash":
 		if chance(12) && !s.ended {
 			s.coordinator()
+		}
+	case "slots":
+		if s.poor = chance(3); chance(6) {
+			s.lose()
 		}
 	case "end":
 		if chance(40) {
@@ -224,6 +233,12 @@ func (s *simulation) deliver() {
 		} else {
 			s.report(a)
 		}
+	case *messages.SlotRequest:
+		o := &messages.SlotOffer{Job: m.Job, Epoch: m.Epoch, Nodes: []*messages.NodeSlots{{Node: "n1", Slots: 2}}}
+		if s.poor {
+			o.Nodes[0].Slots, o.Missing = 1, "one slot is missing"
+		}
+		s.send(o)
 	case *messages.TriggerCheckpoint:
 		for _, e := range slices.Clone(s.master.tasks) {
 			if s.tasks[string(e.address)] == messages.TaskState_TASK_RUNNING {
@@ -231,6 +246,16 @@ func (s *simulation) deliver() {
 			}
 		}
 	}
+}
+
+// lose ends the node of all tasks, which is there again under the same name.
+func (s *simulation) lose() {
+	for address, state := range s.tasks {
+		if !terminal(state) {
+			s.tasks[address] = messages.TaskState_TASK_FAILED
+		}
+	}
+	s.send(&messages.NodeLost{Node: "n1", Reason: "its process has ended"})
 }
 
 func (s *simulation) becomes(address string, state messages.TaskState) {
@@ -278,6 +303,7 @@ func (s *simulation) pass(ms int64) {
 // checkpoints, or have ended.
 func (s *simulation) heal() {
 	last := s.store.Job(testJob).LastCompleted
+	s.poor = false
 	for range 1000 {
 		for len(s.work) > 0 || len(s.inbox) > 0 {
 			for len(s.work) > 0 {

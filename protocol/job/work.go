@@ -107,6 +107,8 @@ func (m *Master) timerFired(t *messages.TimerFired) {
 		// It was on its way when the timer was armed again or cancelled.
 	case t.Key == tickTimer:
 		m.tick()
+	case t.Key == slotsTimer:
+		m.slotsTick()
 	case t.Key == retryTimer:
 		m.retry()
 	case t.Key == restartTimer && m.phase == waiting:

@@ -1,0 +1,153 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cutwater/messages"
+)
+
+// In a cluster the Master asks a dispatcher for slots, each second of its life and
+// through the agent of its node, which knows where the dispatcher is. The last offer
+// is what the next attempt may use; what runs is left where it is. An attempt that
+// lacks slots waits for as long as it takes: somebody has to start a node, and must
+// not be answered with a failure meanwhile.
+
+// never is a time at which nothing has come.
+const never = -1
+
+// slots is how the Master stands with the dispatcher.
+type slots struct {
+	missing string           // what the last offer lacks, as it says
+	offerMs int64            // elapsedMs when it came
+	lost    map[string]int64 // nodes that NodeLost named, and elapsedMs then
+	said    string           // the last WaitingForSlots of this wait
+}
+
+// Waiting says why an attempt that lacks slots is not deployed, in one sentence; it is
+// empty when none is waiting.
+func (m *Master) Waiting() string {
+	has, needs := m.slotsOffered(), slotsNeeded(m.plan)
+	switch {
+	case m.phase != acquiring:
+		return ""
+	case m.slots.offerMs == never || m.elapsedMs-m.slots.offerMs >= m.config.HeartbeatTimeoutMs:
+		return "no dispatcher answers yet"
+	case m.slots.missing != "":
+		return m.slots.missing
+	}
+	return fmt.Sprintf("%d of %d slots are left of the last offer; the next one is asked for", has, needs)
+}
+
+// acquire deploys the attempt, or waits until there are slots for it.
+func (m *Master) acquire() {
+	if m.config.Agent == "" || m.slotsOffered() >= slotsNeeded(m.plan) {
+		m.deploy()
+		return
+	}
+	if m.phase != acquiring {
+		m.phase, m.slots.said = acquiring, ""
+		m.requestSlots()
+	}
+	if why := m.Waiting(); why != m.slots.said {
+		m.slots.said = why
+		m.event(WaitingForSlots{Why: why})
+	}
+}
+
+// askForSlots begins to ask, which ends with the job.
+func (m *Master) askForSlots() {
+	m.requestSlots()
+	m.arm(slotsTimer, tickMs)
+}
+
+func (m *Master) slotsTick() {
+	if m.phase == over {
+		return
+	}
+	m.askForSlots()
+	if m.phase == acquiring {
+		m.acquire()
+	}
+}
+
+func (m *Master) requestSlots() {
+	m.send(m.config.Agent, &messages.SlotRequest{Job: m.config.Job, Epoch: m.epoch, Coordinator: string(m.self),
+		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld()})
+}
+
+// slotsHeld is what must not be given to others: all of an offer that is enough, for
+// the next attempt too, and what tasks are in. Of an offer that is not, nothing is
+// held: two jobs that keep their halves keep each other from running.
+func (m *Master) slotsHeld() (held []*messages.NodeSlots) {
+	at := func(node string) *messages.NodeSlots {
+		i := slices.IndexFunc(held, func(h *messages.NodeSlots) bool { return h.Node == node })
+		if i < 0 {
+			i, held = len(held), append(held, &messages.NodeSlots{Node: node})
+		}
+		return held[i]
+	}
+	if m.slotsOffered() >= slotsNeeded(m.plan) {
+		for _, n := range m.config.Nodes {
+			at(n.Name).Slots = uint32(n.Slots)
+		}
+	}
+	used := make(map[string]uint32) // by node
+	in := make(map[uint32]bool)     // the slots that are counted, by subtask
+	for _, e := range m.tasks {
+		if !e.terminal() && !in[e.task.Subtask] {
+			in[e.task.Subtask] = true
+			used[e.node]++
+			h := at(e.node)
+			h.Slots = max(h.Slots, used[e.node])
+		}
+	}
+	return held
+}
+
+// slotsOffered counts the slots of the nodes.
+func (m *Master) slotsOffered() (n int) {
+	for _, node := range m.config.Nodes {
+		n += node.Slots
+	}
+	return n
+}
+
+// slotOffer takes what the next attempt may use. Nodes that were lost a moment ago are
+// left out: the dispatcher has not noticed.
+func (m *Master) slotOffer(o *messages.SlotOffer) {
+	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || m.phase == over {
+		m.drop("slot offer")
+		return
+	}
+	m.slots.missing, m.slots.offerMs = o.Missing, m.elapsedMs
+	for node, at := range m.slots.lost { // the order has no effect
+		if m.elapsedMs-at >= m.config.HeartbeatTimeoutMs || !slices.ContainsFunc(o.Nodes, func(n *messages.NodeSlots) bool { return n.Node == node }) {
+			delete(m.slots.lost, node)
+		}
+	}
+	m.config.Nodes = nil
+	for _, n := range o.Nodes {
+		if _, lost := m.slots.lost[n.Node]; !lost {
+			m.config.Nodes = append(m.config.Nodes, Node{Name: n.Node, Slots: int(n.Slots)})
+		}
+	}
+	if m.phase == acquiring {
+		m.acquire()
+	}
+}
+
+// nodeLost gives up the tasks of a node that is gone, and its slots.
+func (m *Master) nodeLost(l *messages.NodeLost) {
+	offers := func(n Node) bool { return n.Name == l.Node }
+	runs := func(e *execution) bool { return e.node == l.Node && !e.terminal() }
+	if slices.ContainsFunc(m.config.Nodes, offers) || slices.ContainsFunc(m.tasks, runs) {
+		m.event(NodeLost{Node: l.Node})
+	}
+	if m.config.Agent != "" {
+		m.slots.lost[l.Node] = m.elapsedMs
+		m.config.Nodes = slices.DeleteFunc(m.config.Nodes, offers)
+	}
+	m.failTasksOn(l.Node, strings.TrimSuffix("its node is lost: "+l.Reason, ": "))
+}
