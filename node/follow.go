@@ -33,7 +33,7 @@ func (s *session) met(e membership.Event) {
 	}
 	s.happened(e)
 	if e.Kind == membership.Refused && errors.Is(e.Reason, membership.ErrOtherCluster) && membership.Yields(s.gossip.Self().Meta, e.Member.Meta) {
-		s.loops.Go(func() { s.yield(e.Member.Meta.ClusterId) })
+		s.start(func() { s.yield(e.Member.Meta.ClusterId) })
 	}
 	s.wake()
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"cutwater/actors/agent"
 	"cutwater/cluster/metadata"
 	"cutwater/messages"
 	"cutwater/protocol"
@@ -145,31 +146,52 @@ func (m *Member) View(ctx context.Context, id string, checkpoint uint64) (*messa
 	}
 }
 
-// Cancel asks for the end of a job, whoever coordinates it, until it has ended or ctx
-// is done. Errors: ErrUnknownJob, ErrEnded where it had ended before, those of the
-// metadata store and of ctx.
+// Cancel asks for the end of a job, whoever coordinates it, and does not wait: the
+// node goes on asking until the job has ended. Errors: ErrUnknownJob, ErrEnded, those
+// of the metadata store.
 func (m *Member) Cancel(ctx context.Context, id string) error {
 	s, err := m.current()
 	if err != nil {
 		return err
 	}
+	r, err := s.job(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case machine.Ended(r.Status):
+		return fmt.Errorf("%w: job %s is %s", ErrEnded, id, r.Status)
+	}
+	s.mu.Lock()
+	under := s.cancelling[id]
+	s.cancelling[id] = true
+	s.mu.Unlock()
+	if !under {
+		s.start(func() { s.cancel(id) })
+	}
+	return nil
+}
+
+// cancel tells the job's coordinator, the present one each time, since the message,
+// or the coordinator, may be lost.
+func (s *session) cancel(id string) {
+	defer func() {
+		s.mu.Lock()
+		delete(s.cancelling, id)
+		s.mu.Unlock()
+	}()
 	ticker := time.NewTicker(askAgain)
 	defer ticker.Stop()
-	for asked := false; ; asked = true {
-		r, err := s.job(ctx, id)
+	for {
+		r, err := s.job(s.ctx, id)
 		switch {
-		case err != nil:
-			return err
-		case machine.Ended(r.Status) && asked:
-			return nil
-		case machine.Ended(r.Status):
-			return fmt.Errorf("%w: job %s is %s", ErrEnded, id, r.Status)
-		case r.Coordinator != "":
-			s.system.Send(s.system.Address("agent"), protocol.Address(r.Coordinator), &messages.CancelJob{Job: id})
+		case errors.Is(err, ErrUnknownJob) || err == nil && machine.Ended(r.Status):
+			return
+		case err == nil && r.Coordinator != "":
+			s.system.Send(s.system.Address(agent.Name), protocol.Address(r.Coordinator), &messages.CancelJob{Job: id})
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-s.ctx.Done():
+			return
 		case <-ticker.C:
 		}
 	}

@@ -41,16 +41,17 @@ type session struct {
 	asker     *asker
 
 	ctx     context.Context
-	cancel  context.CancelFunc
+	stop    context.CancelFunc
 	loops   sync.WaitGroup
 	opened  chan struct{} // closed when all of the above is there
 	news    chan struct{} // the roster may have changed
 	yielded chan struct{} // closed when the cluster has given way to another
 
-	mu        sync.Mutex
-	away      string          // why the node is not ready, or empty
-	readiness chan struct{}   // closed when that changes
-	jobs      map[string]*Job // that are coordinated here
+	mu         sync.Mutex
+	away       string          // why the node is not ready, or empty
+	readiness  chan struct{}   // closed when that changes
+	jobs       map[string]*Job // that are coordinated here
+	cancelling map[string]bool // jobs that are being cancelled from here
 }
 
 // openSession joins or founds a cluster. Patient: others will be found for sure.
@@ -58,8 +59,8 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 	o := m.options
 	s = &session{member: m, roster: newRoster(), clock: system.NewWallClock(), pool: system.NewPool(executorSlots),
 		programs: &programs{registered: o.Programs, build: m.buildProgram},
-		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), jobs: map[string]*Job{}, readiness: make(chan struct{}), away: "it has not found its cluster yet"}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), jobs: map[string]*Job{}, cancelling: map[string]bool{}, readiness: make(chan struct{}), away: "it has not found its cluster yet"}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -87,12 +88,12 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 		return s, err
 	}
 	close(s.opened)
-	s.loops.Go(s.look)
-	s.loops.Go(s.lead)
+	s.start(s.look)
+	s.start(s.lead)
 	if err = s.startDiscovery(); err != nil {
 		return s, err
 	}
-	s.loops.Go(func() { s.found(patient) })
+	s.start(func() { s.found(patient) })
 	return s, nil
 }
 
@@ -213,7 +214,7 @@ func (s *session) startDiscovery() error {
 			o.Log.Warn("no node was joined", "source", status.Name, "error", status.Error)
 		}
 	}})
-	s.loops.Go(func() { loop.Run(s.ctx) })
+	s.start(func() { loop.Run(s.ctx) })
 	return nil
 }
 
@@ -239,10 +240,21 @@ func (s *session) leave(ctx context.Context) error {
 	return errors.Join(err, s.gossip.Leave(ctx))
 }
 
+// start runs f beside the session, which ends only when f does; not after close.
+func (s *session) start(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() == nil {
+		s.loops.Go(f)
+	}
+}
+
 // close ends everything that the session opened, in the order that lets nothing be
 // called after its end.
 func (s *session) close() error {
-	s.cancel()
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
 	var errs []error
 	if s.system != nil {
 		s.system.StopAll()
