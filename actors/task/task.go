@@ -224,6 +224,8 @@ func (t *Task) receive(m proto.Message) error {
 		if t.current(m.Fence) {
 			t.end(messages.TaskState_TASK_CANCELED, nil)
 		}
+	case *messages.LinkLost:
+		return t.linkLost(m)
 	default:
 		t.stale++
 	}

@@ -9,5 +9,6 @@
 //   - TaskStateChanged, from its own tasks: how they ended.
 //   - Heartbeat, from coordinators: they are alive. One that is silent for
 //     CoordinatorTimeoutMs is given up, and its tasks are cancelled.
+//   - LinkLost, from the agent: passed on to every task.
 //   - TimerFired: time to send its own sign of life to the coordinators.
 package taskmanager

@@ -77,6 +77,10 @@ func (tm *TaskManager) Receive(m proto.Message) {
 		tm.taskEnded(m)
 	case *messages.Heartbeat:
 		tm.silent[string(job.CoordinatorAddress(m.Node, m.Fence.GetJob()))] = 0
+	case *messages.LinkLost:
+		for _, name := range tm.order { // each knows where its channels lead
+			tm.self.Send(tm.self.System.Address(name), m)
+		}
 	case *messages.TimerFired:
 		tm.heartbeat()
 	}

@@ -187,6 +187,24 @@ func TestSilentCoordinator(t *testing.T) {
 	}
 }
 
+// A link that is lost is told to every task that runs here; that the node of a
+// coordinator is lost is not: its successor takes the tasks over.
+func TestLinkLost(t *testing.T) {
+	r := newRig(t)
+	r.tell(deploy(1, "a"))
+	r.tell(deploy(1, "b"))
+	r.tell(deploy(1, "c"))
+	r.tell(ended(1, "c", messages.TaskState_TASK_FINISHED))
+	lost := &messages.LinkLost{Node: "n2", Reason: "the connection broke"}
+	r.tell(lost)
+	r.tell(&messages.NodeLost{Node: "n2"})
+	for name, want := range map[string]int{"task/j/a/0/1": 1, "task/j/b/0/1": 1, "task/j/c/0/1": 0} {
+		if got := r.tasks[name].got; len(got) != want || want == 1 && got[0] != lost {
+			t.Errorf("%s got %v", name, got)
+		}
+	}
+}
+
 // The memory of ended tasks is bounded; the oldest are forgotten first.
 func TestMemoryIsBounded(t *testing.T) {
 	r := newRig(t)
