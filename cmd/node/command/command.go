@@ -2,7 +2,10 @@
 //
 // Data goes to standard output, everything else to standard error. Exit codes: 0
 // ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 rejected by lint or because the topology no
-// longer fits its state, 6 job failed.
+// longer fits its state, 6 job failed, 7 no node answers, or not in time.
+//
+// run works alone, in package node's Process. start is a node of a cluster (start.go,
+// backend.go); the commands behind it ask one through its HTTP API (connect.go).
 package command
 
 import (
@@ -32,6 +35,8 @@ const (
 	exitConflict = 4
 	exitRejected = 5
 	exitFailed   = 6
+	// exitUnreachable: no node answers, or what was waited for did not come in time.
+	exitUnreachable = 7
 )
 
 // codedError carries an exit code; an error without one is a usage error.
@@ -73,8 +78,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newLint(), newVersion())
+	root.AddCommand(newRun(), newLint(), newVersion(), newDeploy(), newJobs(), newJob(), newCheckpoints(), newCancel(), newNodes(), newEvents(), newCompletion())
 	return root
 }
 

@@ -46,3 +46,11 @@ func printJSON(cmd *cobra.Command, v any) error {
 	}
 	return nil
 }
+
+// printLine prints one line on standard output.
+func printLine(cmd *cobra.Command, line string) error {
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+		return coded(exitError, fmt.Errorf("standard output cannot be written: %w", err))
+	}
+	return nil
+}
