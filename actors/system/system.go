@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,12 +30,16 @@ type System struct {
 	prefix     string
 	unknown    atomic.Uint64
 
-	mu      sync.Mutex
-	spawned map[*actor.PID]*Self
+	mu      sync.RWMutex
+	spawned map[protocol.Address]*Self
 	stopped bool
-	// running counts actors from before they have their address until after Stopped;
-	// gone is closed when StopAll was called and none is left.
-	running int
+	// The library knows actors by short names that are given again: its registry keeps
+	// room for every name that it has met.
+	names int
+	free  []string
+	// running are the actors until after Stopped, when their address is another's
+	// already; gone is closed when StopAll was called and none is left.
+	running map[*Self]bool
 	gone    chan struct{}
 }
 
@@ -72,7 +77,7 @@ func New(o Options) *System {
 	}
 	return &System{node: o.Node, clock: o.Clock, executor: o.Executor, dispatcher: o.Dispatcher,
 		transport: o.Transport, observe: o.Observe, actors: o.Actors, prefix: o.Prefix,
-		spawned: map[*actor.PID]*Self{}, gone: make(chan struct{})}
+		spawned: map[protocol.Address]*Self{}, running: map[*Self]bool{}, gone: make(chan struct{})}
 }
 
 // NewActors makes the actor library's system: silent, without metrics.
@@ -120,13 +125,12 @@ type Self struct {
 	Address protocol.Address
 	Mailbox *Mailbox
 	pid     *actor.PID
-	gone    bool // under System.mu: it stops
-	left    bool // under System.mu: it has stopped
+	process actor.Process // set when the actor starts
 }
 
 // Stop ends the actor after the message that it is handling; what is queued is
-// dropped.
-func (s *Self) Stop() { s.System.actors.Root.Stop(s.pid) }
+// dropped. Only the actor itself may call it.
+func (s *Self) Stop() { s.process.Stop(s.pid) }
 
 // Send delivers a message, from this actor.
 func (s *Self) Send(to protocol.Address, m proto.Message) { s.System.Send(s.Address, to, m) }
@@ -135,17 +139,17 @@ func (s *Self) Send(to protocol.Address, m proto.Message) { s.System.Send(s.Addr
 // StopAll.
 func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) {
 	address := s.Address(name)
-	if !s.enter() {
-		return nil, fmt.Errorf("system: actor %s is not started: the node is stopping", address)
-	}
 	self := &Self{System: s, Address: address, Mailbox: mailbox}
+	if err := s.enter(self); err != nil {
+		return nil, err
+	}
 	if s.observe != nil {
 		mailbox.observe = func(m any) { s.observe(address, m) }
 	}
 	props := actor.PropsFromFunc(func(c actor.Context) {
 		switch m := c.Message().(type) {
 		case *actor.Started:
-			self.pid = c.Self()
+			self.process, _ = s.actors.ProcessRegistry.GetLocal(self.pid.Id)
 			h.Started(self)
 		case *actor.Stopped:
 			defer s.leave(self)
@@ -158,59 +162,84 @@ func (s *System) Spawn(name string, h Handler, mailbox *Mailbox) (*Self, error) 
 		}
 	}, actor.WithMailbox(func() actor.Mailbox { return mailbox }), actor.WithDispatcher(s.dispatcher),
 		actor.WithGuardian(stopOnFailure))
-	pid, err := s.actors.Root.SpawnNamed(props, s.prefix+string(address))
-	if err != nil {
+	if _, err := s.actors.Root.SpawnNamed(props, self.pid.Id); err != nil {
+		s.forget(self)
 		s.leave(self)
-		return nil, fmt.Errorf("system: actor %s is running already: %w", address, err)
+		return nil, fmt.Errorf("system: actor %s cannot be started: %w", address, err)
 	}
-	s.remember(pid, self)
+	if s.stopping() {
+		s.Stop(address) // StopAll may have gone through the list before it was started
+	}
 	return self, nil
 }
 
-// enter counts an actor that is about to start, unless no more may.
-func (s *System) enter() bool {
+// enter gives an actor its address, unless another one has it or no more may start.
+func (s *System) enter(self *Self) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		return false
+	switch {
+	case s.stopped:
+		return fmt.Errorf("system: actor %s is not started: the node is stopping", self.Address)
+	case s.spawned[self.Address] != nil:
+		return fmt.Errorf("system: actor %s is running already", self.Address)
 	}
-	s.running++
-	return true
+	var name string
+	if last := len(s.free) - 1; last >= 0 {
+		name, s.free = s.free[last], s.free[:last]
+	} else {
+		s.names++
+		name = s.prefix + s.node + "|" + strconv.Itoa(s.names)
+	}
+	self.pid = actor.NewPID(s.actors.Address(), name)
+	s.spawned[self.Address] = self
+	s.running[self] = true
+	return nil
 }
 
-// leave counts an actor that has stopped, once.
+// forget frees the address of an actor that stops. The library has forgotten its name
+// before.
+func (s *System) forget(self *Self) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spawned[self.Address] == self {
+		delete(s.spawned, self.Address)
+		s.free = append(s.free, self.pid.Id)
+	}
+}
+
+// leave is the end of an actor.
 func (s *System) leave(self *Self) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if self.left {
-		return
+	if !s.running[self] {
+		return // it panicked at its end, and was ended again
 	}
-	self.left = true
-	if s.running--; s.stopped && s.running == 0 {
+	delete(s.running, self)
+	if s.stopped && len(s.running) == 0 {
 		close(s.gone)
 	}
 }
 
-// remember lists a running actor. Since the actor runs before it is listed, it may
-// have stopped by now, and would stay on the list for ever; and StopAll may have
-// gone through the list without it.
-func (s *System) remember(pid *actor.PID, self *Self) {
-	s.mu.Lock()
-	if !self.gone {
-		s.spawned[pid] = self
-	}
-	stopped := s.stopped
-	s.mu.Unlock()
-	if stopped {
-		s.actors.Root.Stop(pid)
-	}
+func (s *System) stopping() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.stopped
 }
 
-func (s *System) forget(self *Self) {
-	s.mu.Lock()
-	self.gone = true
-	delete(s.spawned, self.pid)
-	s.mu.Unlock()
+// process finds an actor. The lock is held meanwhile: after it the actor's name may be
+// another's.
+func (s *System) process(to protocol.Address) (actor.Process, *actor.PID) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	self, ok := s.spawned[to]
+	if !ok {
+		return nil, nil
+	}
+	process, ok := s.actors.ProcessRegistry.GetLocal(self.pid.Id)
+	if !ok {
+		return nil, nil // it is about to start, or has stopped
+	}
+	return process, self.pid
 }
 
 // Abandon makes every actor unreachable without stopping it, as a crash of the
@@ -219,8 +248,8 @@ func (s *System) forget(self *Self) {
 func (s *System) Abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for pid := range s.spawned { // the order has no effect
-		s.actors.ProcessRegistry.Remove(pid)
+	for _, self := range s.spawned { // the order has no effect
+		s.actors.ProcessRegistry.Remove(self.pid)
 	}
 	clear(s.spawned)
 }
@@ -229,13 +258,13 @@ func (s *System) Abandon() {
 // more. AllStopped tells when they have.
 func (s *System) StopAll() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped && s.running == 0 {
+	if !s.stopped && len(s.running) == 0 {
 		close(s.gone)
 	}
 	s.stopped = true
-	for pid := range s.spawned {
-		s.actors.Root.Stop(pid)
+	s.mu.Unlock()
+	for _, a := range s.Running() { // one that has stopped since is not found
+		s.Stop(a)
 	}
 }
 
@@ -245,10 +274,10 @@ func (s *System) AllStopped() <-chan struct{} { return s.gone }
 
 // Running lists the addresses of the actors that have not stopped, sorted.
 func (s *System) Running() []protocol.Address {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var running []protocol.Address
-	for _, self := range s.spawned {
+	for self := range s.running {
 		running = append(running, self.Address)
 	}
 	slices.Sort(running)
@@ -271,8 +300,8 @@ func (s *System) Send(from, to protocol.Address, m proto.Message) {
 
 // Deliver posts a message to a local actor.
 func (s *System) Deliver(to protocol.Address, m proto.Message) {
-	process, ok := s.actors.ProcessRegistry.GetLocal(s.prefix + string(to))
-	if !ok {
+	process, _ := s.process(to)
+	if process == nil {
 		s.unknown.Add(1)
 		return
 	}
@@ -298,7 +327,9 @@ func (s *System) Undelivered() uint64 { return s.unknown.Load() }
 
 // Stop ends a local actor.
 func (s *System) Stop(a protocol.Address) {
-	s.actors.Root.Stop(actor.NewPID(s.actors.Address(), s.prefix+string(a)))
+	if process, pid := s.process(a); process != nil {
+		process.Stop(pid)
+	}
 }
 
 // Route is a resolved address, for channels that send many messages.
@@ -322,8 +353,8 @@ func (r *Route) Send(m proto.Message) {
 			r.system.transport.Send(r.from, r.to, m)
 			return
 		}
-		process, ok := r.system.actors.ProcessRegistry.GetLocal(r.system.prefix + string(r.to))
-		if !ok {
+		process, _ := r.system.process(r.to)
+		if process == nil {
 			r.system.unknown.Add(1)
 			return
 		}
