@@ -19,7 +19,7 @@
 // Nothing is sent twice, and what was on its way when a connection broke is lost.
 //
 //   - Data is never dropped in silence. When a data connection breaks, or none can be
-//     had within Options.DialTimeout, everything that waits for it is dropped too, and
+//     had within Options.DialTimeout or ever, everything that waits for it is dropped too, and
 //     Lost is called with [Data]: on the sending node, and, if there was a connection,
 //     on the receiving one. Both know within milliseconds, and the numbers of the
 //     messages would show the gap in any case.

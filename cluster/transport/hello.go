@@ -63,6 +63,14 @@ func ended(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrEnded)
 }
 
+// refused reports whether a dial failed for a reason that another one would not change:
+// the two nodes do not belong together.
+func refused(err error) bool {
+	var answer *refusedError
+	return errors.Is(err, ErrSecret) || errors.Is(err, ErrNeedsSecret) ||
+		errors.As(err, &answer) && answer.why != messages.TransportRefusal_OTHER_CONNECTION
+}
+
 // tune prepares a new TCP connection.
 func tune(raw net.Conn, lane Lane) error {
 	tcp, ok := raw.(*net.TCPConn)

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,29 +161,28 @@ func (l *link) dropLocked() {
 // connect dials until there is a connection, it is certain that there will be none, or
 // time is up. The error wraps ErrEnded or ErrUnreachable.
 func (l *link) connect() (*conn, error) {
-	ctx, cancel := context.WithTimeout(l.of.ended, l.of.options.DialTimeout)
+	timeout := l.of.options.DialTimeout
+	ctx, cancel := context.WithTimeout(l.of.ended, timeout)
 	defer cancel()
+	var last error // of a dial that was not cut short
 	for {
 		if err := pause(ctx, l.failures); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+			return nil, fmt.Errorf("%w: %s, in %v: %w", ErrUnreachable, l.peer.name, timeout, cmp.Or(last, err))
 		}
 		c, err := l.dial(ctx)
 		if err == nil {
 			return c, nil
 		}
 		l.failures++
-		var refused *refusedError
-		if errors.As(err, &refused) || errors.Is(err, ErrSecret) {
-			l.counters().refused.Add(1)
-		}
 		switch {
 		case ended(err):
 			return nil, fmt.Errorf("%w: %s: %w", ErrEnded, l.peer.name, err)
-		case errors.Is(err, ErrSecret) || refused != nil:
-			l.of.warnOnce("refused by "+l.peer.name, "no connection", "node", l.peer.name, "error", err)
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %s, for %v: %w", ErrUnreachable, l.peer.name, l.of.options.DialTimeout, err)
+		case refused(err):
+			l.counters().refused.Add(1)
+			l.of.warnOnce("refused by "+l.peer.name, "there is no connection to a node", "node", l.peer.name, "error", err)
+			return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, l.peer.name, err)
+		case last == nil || ctx.Err() == nil:
+			last = err
 		}
 	}
 }
@@ -311,9 +311,7 @@ func (l *link) writeChunk(c *conn, next chunk) error {
 	}
 	n.sentMessages.Add(next.messages)
 	n.sentBytes.Add(uint64(len(next.frames)))
-	l.mu.Lock()
-	l.queue.reuse(next)
-	l.mu.Unlock()
+	next.free()
 	return nil
 }
 

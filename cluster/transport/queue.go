@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,12 +20,21 @@ type chunk struct {
 	messages uint64
 }
 
-// queue holds what waits to be written, encoded, in order. Memory comes with what is
-// put in: a lane that sends little has little.
+// chunkPool has the memory of chunks that were written. All lanes share it: one that
+// has nothing to write holds none.
+var chunkPool = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
+// free gives the memory of a chunk back, whose frames are not used any more.
+func (c chunk) free() {
+	if cap(c.frames) == chunkBytes {
+		chunkPool.Put((*[chunkBytes]byte)(c.frames[:chunkBytes]))
+	}
+}
+
+// queue holds what waits to be written, encoded, in order.
 type queue struct {
 	chunks []chunk
 	bytes  int
-	spare  []byte // of a chunk that was written
 }
 
 // errTooLarge: the message is larger than MaxFrameBytes.
@@ -43,20 +53,27 @@ func (q *queue) put(e *messages.Envelope, data []byte, limit int) error {
 		return ErrQueueFull
 	}
 	last := len(q.chunks) - 1
-	if last < 0 || len(q.chunks[last].frames) > 0 && len(q.chunks[last].frames)+frame > chunkBytes {
-		q.chunks = append(q.chunks, chunk{frames: q.spare})
-		q.spare = nil
+	if last < 0 || len(q.chunks[last].frames)+frame > chunkBytes {
+		q.chunks = append(q.chunks, newChunk(frame))
 		last++
 	}
 	c := &q.chunks[last]
 	frames, err := appendFrame(c.frames, e, size, data)
 	if err != nil {
-		return err // c keeps its length, and may be empty
+		return err // c keeps its length
 	}
 	c.frames = frames
 	c.messages++
 	q.bytes += frame
 	return nil
+}
+
+// newChunk is an empty one with room for a frame.
+func newChunk(frame int) chunk {
+	if frame > chunkBytes {
+		return chunk{frames: make([]byte, 0, frame)}
+	}
+	return chunk{frames: chunkPool.Get().(*[chunkBytes]byte)[:0]}
 }
 
 // take removes the oldest chunk; not ok if nothing waits.
@@ -72,17 +89,11 @@ func (q *queue) take() (c chunk, ok bool) {
 	return c, true
 }
 
-// reuse gives back the memory of a chunk that take returned.
-func (q *queue) reuse(c chunk) {
-	if q.spare == nil && cap(c.frames) <= 2*chunkBytes {
-		q.spare = c.frames[:0]
-	}
-}
-
 // drop empties the queue and returns how many messages and bytes it held.
 func (q *queue) drop() (messages uint64, bytes int) {
 	for _, c := range q.chunks {
 		messages += c.messages
+		c.free()
 	}
 	bytes = q.bytes
 	*q = queue{}

@@ -25,10 +25,10 @@ func yield() { runtime.Gosched() }
 func TestOrder(t *testing.T) {
 	modes(t, func(t *testing.T, change func(*Options)) {
 		_, a, b := pair(t, change)
-		const count = 2000
+		const count = 500
 		for i := range uint64(count) {
 			a.Send(to(nodeA), to(nodeB), heartbeat(i))
-			a.Send(to(nodeA), to(nodeB), batch(i, strings.Repeat("r", int(i%50)*700)))
+			a.Send(to(nodeA), to(nodeB), batch(i, strings.Repeat("r", int(i%50)*200)))
 		}
 		var control, data uint64
 		for range 2 * count {
@@ -43,7 +43,7 @@ func TestOrder(t *testing.T) {
 				}
 				control++
 			case *messages.RecordBatch:
-				if want := batch(data, strings.Repeat("r", int(data%50)*700)); !proto.Equal(m, want) {
+				if want := batch(data, strings.Repeat("r", int(data%50)*200)); !proto.Equal(m, want) {
 					t.Fatalf("batch %d: %.200s, want %.200s", data, describe.Text(m), describe.Text(want))
 				}
 				data++
@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 // Messages of several senders to several receivers keep their order in each pair, in
 // both directions at once, and each batch is given back exactly once.
 func TestEightSenders(t *testing.T) {
-	const senders, count = 8, 500
+	const senders, count = 8, 200
 	var taken, given atomic.Int64
 	_, a, b := pair(t, func(o *Options) {
 		o.Release = func(b *messages.RecordBatch) {
