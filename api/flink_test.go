@@ -73,7 +73,9 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"a member is missing":     func(body string) string { return strings.ReplaceAll(body, `"end-time"`, `"end-tame"`) },
 		"a number is text":        func(body string) string { return strings.ReplaceAll(body, `"duration":`, `"duration":"","x":`) },
 		"a nested one is missing": func(body string) string { return strings.ReplaceAll(body, `"p999"`, `"p99999"`) },
-		"null for a number":       func(body string) string { return strings.ReplaceAll(body, `"accumulated-busy-time":"NaN"`, `"accumulated-busy-time":null`) },
+		"null for a number": func(body string) string {
+			return strings.ReplaceAll(body, `"accumulated-busy-time":"NaN"`, `"accumulated-busy-time":null`)
+		},
 		"more than errors":        func(body string) string { return strings.ReplaceAll(body, `{"errors"`, `{"status":404,"errors"`) },
 		"a form lacks its member": func(body string) string { return strings.ReplaceAll(body, `"discarded"`, `"thrown"`) },
 	} {
