@@ -27,7 +27,8 @@
 // may be kept; other memory that a record refers to may be reused after the
 // call. A function must not block, and must depend on its arguments and state
 // alone: after a failure it is called again with the same records. An error or a
-// panic fails the task, which is restored from the last checkpoint.
+// panic fails the task, and the job restarts from the last checkpoint; one that is
+// marked by NoRestart ends the job, until somebody has mended its cause.
 //
 // # Types
 //

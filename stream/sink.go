@@ -12,8 +12,9 @@ import (
 // complete. Authors run connectortest on theirs.
 type Sink[T any] interface {
 	// Start runs once per job start on the Executor, before any writer, by
-	// subtask 0 only: check the target, refuse what belongs to others, sweep
-	// what a dead attempt left. Restored are the committables that the restored
+	// subtask 0 only: check the target, refuse what belongs to others (with an error
+	// that is marked by NoRestart, or the job tries again), sweep what a dead attempt
+	// left. Restored are the committables that the restored
 	// checkpoint holds: they will be committed, never swept.
 	Start(ctx context.Context, c SinkContext, restored []*messages.Committable) error
 	// NewWriter makes the writer of one subtask.

@@ -42,7 +42,7 @@ type SplitReader[T any] interface {
 	// Next reads a record into *v, whose memory it may reuse at the next call.
 	// It may read at most one buffer of a local file. A *MalformedError means
 	// that one record could not be read and the next can; other errors fail the
-	// task.
+	// task, as in Open, and restart the job unless they are marked by NoRestart.
 	Next(v *T) (ReadStatus, error)
 	// Position describes where the next Next continues.
 	Position() []byte
