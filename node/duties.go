@@ -37,7 +37,7 @@ func (s *session) coordinate(ctx context.Context, jobID string, epoch uint64) er
 	name := ProgramName(record.Topology)
 	s.programs.offer(name, record.Topology)
 	j, err := s.runtime.StartJob(JobSpec{Job: jobID, Program: name, Graph: record.Graph, Settings: record.Settings,
-		Topology: record.Topology})
+		Topology: record.Topology, Agent: s.system.Address(agent.Name)})
 	if err != nil {
 		return err
 	}

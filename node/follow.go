@@ -20,6 +20,8 @@ const (
 	aloneAfter      = 150 * time.Millisecond
 	aloneAfterSeeds = 3 * time.Second
 	aloneAfterYield = 10 * time.Second
+	// maxTurns is how often a node leaves it to another one to found their cluster.
+	maxTurns = 20
 	// lookEvery is how often a node looks at its cluster without being told to.
 	lookEvery = 500 * time.Millisecond
 )
@@ -56,7 +58,7 @@ func (s *session) look() {
 		}
 		s.tell(dispatcher.Name, &messages.NodesChanged{})
 		s.describe()
-		if _, err := s.store.Steer(s.ctx, replicated.Policy{}, s.clock.MonotonicMs(), s.roster.voters()); err != nil && s.ctx.Err() == nil {
+		if _, err := s.store.Steer(s.ctx, s.member.options.Voters, s.clock.MonotonicMs(), s.roster.voters()); err != nil && s.ctx.Err() == nil {
 			s.member.options.Log.Info("the voters stay as they are", "error", err)
 		}
 		if status := s.store.Status(); status.YieldedTo != "" && status.Leadership.ID != s.identity.Node {
@@ -97,12 +99,9 @@ func (s *session) describe() {
 		away = "no voter leads: a majority of the voters is needed"
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.away != away {
-		s.away = away
-		close(s.readiness)
-		s.readiness = make(chan struct{})
-	}
+	s.away = away
+	s.mu.Unlock()
+	s.member.notify()
 }
 
 // foundByOthers is the cluster of the other members, before this node's own log knows.
@@ -137,8 +136,9 @@ func (s *session) lead() {
 	}
 }
 
-// found makes a cluster of this node, if it has found none for a while. Two nodes
-// that do so at once meet later, and one gives way: neither has a job.
+// found makes a cluster of this node, if it has found none for a while. Of nodes that
+// know each other and are all without, the one with the lowest id does it. Two that do
+// it at once all the same meet later, and one gives way: neither has a job.
 func (s *session) found(patient bool) {
 	wait := aloneAfter
 	switch {
@@ -147,22 +147,42 @@ func (s *session) found(patient bool) {
 	case len(s.member.options.Join) > 0:
 		wait = aloneAfterSeeds
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-s.ctx.Done():
+	for turns := 0; ; turns++ {
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		switch {
+		case s.store.ClusterID() != "" || len(s.store.Members()) > 0:
+			return
+		case s.foundByOthers() != "": // they will take this node in, if they live on
+			wait, turns = aloneAfterSeeds, 0
+			continue
+		case turns < maxTurns && s.otherFounds():
+			wait = aloneAfter
+			continue
+		}
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails
+		if err := s.store.Bootstrap(s.ctx, hex.EncodeToString(id[:])); err != nil && s.ctx.Err() == nil && !errors.Is(err, replicated.ErrHasLog) {
+			s.member.options.Log.Error("the node cannot found a cluster", "error", err)
+		}
+		s.wake()
 		return
-	case <-timer.C:
 	}
-	if s.store.ClusterID() != "" || s.foundByOthers() != "" || len(s.store.Members()) > 0 {
-		return
+}
+
+// otherFounds reports whether it is the turn of another node to found a cluster.
+func (s *session) otherFounds() bool {
+	for _, m := range s.gossip.Members() {
+		if m.Meta.Node < s.identity.Node {
+			return true
+		}
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	if err := s.store.Bootstrap(s.ctx, hex.EncodeToString(id[:])); err != nil && s.ctx.Err() == nil && !errors.Is(err, replicated.ErrHasLog) {
-		s.member.options.Log.Error("the node cannot found a cluster", "error", err)
-	}
-	s.wake()
+	return false
 }
 
 // yield gives this cluster, which has no jobs, up for another one. The leader sees to

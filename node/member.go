@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"cutwater/cluster/membership"
+	"cutwater/cluster/metadata/replicated"
 	"cutwater/cluster/secret"
 	"cutwater/messages"
 	"cutwater/protocol"
@@ -48,6 +49,9 @@ type MemberOptions struct {
 	Zone string
 	// Preset is the set of time-outs of gossip; see membership.Config.
 	Preset membership.Preset
+	// Voters decides how many nodes have a vote in the metadata, and when; the zero
+	// value is that of package replicated.
+	Voters replicated.Policy
 	// Programs finds the code that the binary has registered. May be nil.
 	Programs func(name string) (operator.Program, error)
 	// Build makes a program and its settings of a topology that was deployed.
@@ -179,9 +183,8 @@ func (m *Member) run(ctx context.Context, s *session) {
 		next, err := s.rejoin()
 		m.mu.Lock()
 		m.session, m.failure = next, err
-		close(m.changed)
-		m.changed = make(chan struct{})
 		m.mu.Unlock()
+		m.notify()
 		if err != nil {
 			m.options.Log.Error("the node cannot join the other cluster", "error", err)
 			return

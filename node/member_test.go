@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"cutwater/connector/blackhole"
-	"cutwater/connector/datagen"
+	"cutwater/cluster/metadata/replicated"
+	"cutwater/connector/file"
+	"cutwater/connector/filesink"
 	"cutwater/messages"
 	"cutwater/node"
 	"cutwater/storage/vfs"
@@ -30,7 +34,7 @@ func newCluster(t *testing.T) *cluster {
 }
 
 func (c *cluster) catalog() *catalog.Catalog {
-	return &catalog.Catalog{Sources: []catalog.SourceSpec{datagen.Spec()}, Sinks: []catalog.SinkSpec{blackhole.Spec()}}
+	return &catalog.Catalog{Sources: []catalog.SourceSpec{file.Spec()}, Sinks: []catalog.SinkSpec{filesink.Spec()}}
 }
 
 func (c *cluster) build(s *messages.TopologySource) (operator.Program, *messages.JobSettings, error) {
@@ -46,7 +50,7 @@ func (c *cluster) build(s *messages.TopologySource) (operator.Program, *messages
 func (c *cluster) start(change ...func(*node.MemberOptions)) *node.Member {
 	c.t.Helper()
 	o := node.MemberOptions{DataDir: c.t.TempDir(), FS: vfs.OS(), ClusterName: c.name, Bind: netip.MustParseAddr("127.0.0.1"),
-		AnnouncePort: c.port, Slots: 4, Build: c.build}
+		AnnouncePort: c.port, Slots: 4, Build: c.build, Voters: replicated.Policy{StableMs: 500}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -62,16 +66,39 @@ func (c *cluster) start(change ...func(*node.MemberOptions)) *node.Member {
 	return m
 }
 
-// ready waits for a node.
+// ready waits until the nodes are one cluster, each knows all, and all can serve.
 func (c *cluster) ready(members ...*node.Member) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
 	for _, m := range members {
-		if err := m.AwaitReady(ctx); err != nil {
-			c.t.Fatal(err)
+		for {
+			if err := m.AwaitReady(ctx); err != nil {
+				c.t.Fatal(err)
+			}
+			nodes, err := m.Nodes()
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if m.ClusterID() == members[0].ClusterID() && alive(nodes) == len(members) {
+				break
+			}
+			select {
+			case <-m.Changed():
+			case <-ctx.Done():
+				c.t.Fatalf("node %s is in cluster %s with %v", m.Name(), m.ClusterID(), nodes)
+			}
 		}
 	}
+}
+
+func alive(nodes []node.NodeStatus) (n int) {
+	for _, s := range nodes {
+		if s.Alive {
+			n++
+		}
+	}
+	return n
 }
 
 // Nodes that start together find each other, and are one cluster with one leader.
@@ -88,4 +115,164 @@ func TestMembersFindEachOther(t *testing.T) {
 	if first.ClusterID() != second.ClusterID() {
 		t.Errorf("clusters %s and %s", first.ClusterID(), second.ClusterID())
 	}
+}
+
+// until waits, with a look each time that the node looks at its cluster.
+func (c *cluster) until(m *node.Member, what string, done func() bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		changed := m.Changed()
+		if done() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			c.t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// status is how a job stands, as a node reads it.
+func (c *cluster) status(m *node.Member, id string) *messages.JobRecord {
+	c.t.Helper()
+	r, err := m.Job(c.t.Context(), id)
+	if err != nil {
+		c.t.Logf("job %s: %v", id, err)
+		return &messages.JobRecord{}
+	}
+	return r
+}
+
+// deploy deploys a job that copies n rows, with an exchange between, and returns its
+// id and the folder that it writes to.
+func (c *cluster) deploy(m *node.Member, parallelism, rows, rate int) (id, out string) {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	out = filepath.Join(dir, "out")
+	var b strings.Builder
+	b.WriteString("n,key\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "%d,k%d\n", i, i%97)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "in.csv"), []byte(b.String()), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+name: rows
+parallelism: %d
+checkpointing: {interval: 100ms, dir: checkpoints}
+operators:
+  - {uid: rows, source: {file: {path: in.csv, format: csv, split-size: 4KiB, rate: %d, schema: {n: int, key: string}}}}
+  - {uid: counts, input: rows, key-by: key, aggregate: {count: count(), last: max(n)}}
+  - {uid: out, input: counts, sink: {file: {path: out, format: csv}}}
+`, parallelism, rate)
+	id, err := m.Deploy(c.t.Context(), &messages.TopologySource{File: filepath.Join(dir, "rows.yaml"), Text: []byte(text)}, node.DeployOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return id, out
+}
+
+// exact holds what was written to the result without any fault: for each key the
+// counts from 1 to n, each once.
+func (c *cluster) exact(out string, rows int) {
+	c.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(out, "*.csv"))
+	seen := map[string]int{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+			fields := strings.Split(line, ",")
+			seen[fields[0]+" "+fields[1]]++
+		}
+	}
+	wrong := 0
+	for i := range rows {
+		key := fmt.Sprintf("k%d %d", i%97, i/97+1)
+		if seen[key] != 1 {
+			wrong++
+		}
+	}
+	if wrong > 0 || len(seen) != rows {
+		c.t.Errorf("%d of %d rows are missing or were written twice; %d different rows in %d files", wrong, rows, len(seen), len(files))
+	}
+}
+
+// A job that needs the slots of three nodes runs on all of them, and ends.
+func TestMembersRunAJob(t *testing.T) {
+	c := newCluster(t)
+	members := []*node.Member{c.start(), c.start(), c.start()}
+	c.ready(members...)
+	id, out := c.deploy(members[2], 12, 10000, 2500)
+	c.until(members[1], "the job runs", func() bool { return c.status(members[1], id).Status == messages.JobStatus_RUNNING })
+	view, err := members[1].View(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]bool{}
+	for _, task := range view.Tasks {
+		nodes[task.Node] = true
+	}
+	if len(nodes) != 3 {
+		t.Errorf("the tasks run on %d nodes", len(nodes))
+	}
+	c.until(members[1], "the job ends", func() bool { return c.status(members[1], id).Status == messages.JobStatus_FINISHED })
+	c.exact(out, 10000)
+}
+
+// A node is lost with its tasks: the job goes on without it, and nothing is lost or
+// doubled. Then the leader is lost, and with it, perhaps, the coordinator.
+func TestMembersAreLost(t *testing.T) {
+	c := newCluster(t)
+	members := []*node.Member{c.start(), c.start(), c.start()}
+	c.ready(members...)
+	c.until(members[0], "three voters", func() bool { return c.voters(members[0]) == 3 })
+	id, out := c.deploy(members[0], 4, 12000, 1500)
+	completed := func(m *node.Member) bool { return c.status(m, id).LastCompleted > 0 }
+	c.until(members[0], "a checkpoint", func() bool { return completed(members[0]) })
+	leader := c.leader(members[0])
+	for i, m := range members {
+		if m.Name() != leader {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+			members = append(members[:i], members[i+1:]...)
+			break
+		}
+	}
+	c.until(members[0], "the end of the job", func() bool { return c.status(members[0], id).Status == messages.JobStatus_FINISHED })
+	c.exact(out, 12000)
+}
+
+func (c *cluster) voters(m *node.Member) (n int) {
+	nodes, err := m.Nodes()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range nodes {
+		if s.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// leader is the name of the node that leads, as another one knows it.
+func (c *cluster) leader(m *node.Member) string {
+	nodes, err := m.Nodes()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range nodes {
+		if s.Leader {
+			return s.Name
+		}
+	}
+	return ""
 }

@@ -109,6 +109,8 @@ type JobSpec struct {
 	Settings *messages.JobSettings
 	// Nodes offer slots; empty means this node with enough of them.
 	Nodes []job.Node
+	// Agent, if set, is where slots are asked for instead.
+	Agent protocol.Address
 	// Progress is told what the sources have read. May be nil.
 	Progress func(*messages.SourceProgress)
 	// Changed is called after every message of the coordinator, in its actor, with
@@ -139,13 +141,13 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 		return nil, err
 	}
 	node := r.deps.System.Node()
-	if len(spec.Nodes) == 0 {
+	if len(spec.Nodes) == 0 && spec.Agent == "" {
 		spec.Nodes = []job.Node{{Name: node, Slots: 1 << 15}}
 	}
 	j := &Job{runtime: r, spec: spec, address: job.CoordinatorAddress(node, spec.Job), done: make(chan struct{}),
 		status: messages.JobStatus_CREATED}
 	err = coordinator.Spawn(r.deps.System, coordinator.Config{
-		Master:   job.MasterConfig{Job: spec.Job, Node: node, Program: spec.Program, Topology: spec.Topology, Graph: spec.Graph, Settings: spec.Settings, Nodes: spec.Nodes},
+		Master:   job.MasterConfig{Job: spec.Job, Node: node, Program: spec.Program, Topology: spec.Topology, Graph: spec.Graph, Settings: spec.Settings, Nodes: spec.Nodes, Agent: spec.Agent},
 		Metadata: r.deps.Metadata,
 		Program:  program,
 		FS:       r.deps.FS,

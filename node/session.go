@@ -49,7 +49,6 @@ type session struct {
 
 	mu         sync.Mutex
 	away       string          // why the node is not ready, or empty
-	readiness  chan struct{}   // closed when that changes
 	jobs       map[string]*Job // that are coordinated here
 	cancelling map[string]bool // jobs that are being cancelled from here
 }
@@ -59,7 +58,7 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 	o := m.options
 	s = &session{member: m, roster: newRoster(), clock: system.NewWallClock(), pool: system.NewPool(executorSlots),
 		programs: &programs{registered: o.Programs, build: m.buildProgram},
-		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), jobs: map[string]*Job{}, cancelling: map[string]bool{}, readiness: make(chan struct{}), away: "it has not found its cluster yet"}
+		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), jobs: map[string]*Job{}, cancelling: map[string]bool{}, away: "it has not found its cluster yet"}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {

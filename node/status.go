@@ -89,24 +89,30 @@ func (m *Member) Ready() error {
 // AwaitReady returns when the node can serve, or why it could not until ctx was done.
 func (m *Member) AwaitReady(ctx context.Context) error {
 	for {
-		m.mu.Lock()
-		replaced := m.changed
-		m.mu.Unlock()
-		s, err := m.current()
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		away, changed := s.away, s.readiness
-		s.mu.Unlock()
-		if away == "" {
+		changed := m.Changed()
+		err := m.Ready()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(m.Ready(), ctx.Err())
+			return errors.Join(err, ctx.Err())
 		case <-changed:
-		case <-replaced:
 		}
 	}
+}
+
+// Changed is closed when the node looks at its cluster the next time, which it does
+// when something has changed there, and now and then.
+func (m *Member) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *Member) notify() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.changed)
+	m.changed = make(chan struct{})
 }
