@@ -10,6 +10,9 @@ import (
 const (
 	// repeatMs is how often an order is repeated.
 	repeatMs = 1000
+	// strangeMs is how long a coordinator may be silent whose node was never said to
+	// live: longer than its requests are apart.
+	strangeMs = 1500
 	// orderPatienceMs is how long a node may take to start a coordinator; a node
 	// that takes longer counts as one that refuses.
 	orderPatienceMs = 30_000
@@ -44,17 +47,20 @@ func (d *Dispatcher) coordinate() {
 	}
 }
 
-// uncoordinated says why the job has no coordinator that is heard on a living node,
-// or nothing.
+// uncoordinated says why the job has no coordinator that lives, or nothing.
 func (d *Dispatcher) uncoordinated(j *job) string {
 	if j.coordinator == "" {
 		return "it has no coordinator"
 	}
-	if _, lives := d.node(j.coordinator); !lives {
+	if j.gone || d.restarted(j.coordinator) {
 		return fmt.Sprintf("its coordinator's node %s is gone", j.coordinator)
 	}
-	if d.elapsedMs-j.heardMs >= silenceMs {
-		return fmt.Sprintf("its coordinator on node %s was not heard for %d ms", j.coordinator, silenceMs)
+	patience := int64(silenceMs)
+	if _, lives := d.node(j.coordinator); !lives {
+		patience = strangeMs
+	}
+	if d.elapsedMs-j.heardMs >= patience {
+		return fmt.Sprintf("its coordinator on node %s was not heard for %d ms", j.coordinator, patience)
 	}
 	return ""
 }

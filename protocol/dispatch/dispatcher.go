@@ -66,6 +66,7 @@ type Dispatcher struct {
 	reading uint64 // the operation that reads the jobs; 0: none does
 	askedMs int64  // when it began
 	again   bool   // a job has changed since then
+	read    bool   // one has succeeded
 	unread  bool   // the last one failed
 }
 
@@ -77,6 +78,7 @@ type job struct {
 	epoch       uint64
 	coordinator string
 	heardMs     int64 // when that was last heard, or first heard of
+	gone        bool  // its node lived, and does not any more
 	search      search
 	claim       *claim
 }
@@ -159,10 +161,6 @@ func (d *Dispatcher) timerFired(t *messages.TimerFired) {
 	if d.reading == 0 || d.elapsedMs-d.askedMs >= readPatienceMs {
 		d.readJobs()
 	}
-	if d.learning && d.elapsedMs >= learnMs {
-		d.learning = false
-		d.event(Granting{})
-	}
 	d.releaseSilent()
 	d.allocate(nil)
 	d.coordinate()
@@ -198,7 +196,7 @@ func (d *Dispatcher) workDone(w *messages.WorkDone) {
 		d.unread = true
 		return
 	}
-	d.unread = false
+	d.read, d.unread = true, false
 	for _, r := range w.GetJobsRead().GetJobs() {
 		d.record(r)
 	}
@@ -235,7 +233,7 @@ func (d *Dispatcher) record(r *messages.JobRecord) {
 // coordinatedBy says who coordinates the job from now on. What was ordered before is
 // void.
 func (j *job) coordinatedBy(epoch uint64, node string, nowMs int64) {
-	j.epoch, j.coordinator, j.heardMs, j.search = epoch, node, nowMs, search{}
+	j.epoch, j.coordinator, j.heardMs, j.gone, j.search = epoch, node, nowMs, false, search{}
 }
 
 func (d *Dispatcher) find(id string) (int, bool) {

@@ -21,7 +21,10 @@
 //
 // A coordinator on a living node is left alone while it is heard: its SlotRequest
 // comes every second. One that is silent for 10 s is ordered again, on its own node
-// first: if it runs, that changes nothing.
+// first: if it runs, that changes nothing. When a node goes that lived, or lives under
+// the name of another start, its coordinators are replaced at once. One on a node that
+// was never said to live is replaced when it is not heard for 1.5 s: a dispatcher may
+// begin before its node knows all others.
 //
 // # Slots
 //
@@ -41,7 +44,8 @@
 //
 // # Phases
 //
-//   - learning: for the first 2 s. Nothing is granted beyond what is held.
+//   - learning: until every coordinator on record has been heard, and for 2 s at
+//     most. Nothing is granted beyond what is held.
 //   - granting: all the time after.
 //
 // The reason for the first is a race:

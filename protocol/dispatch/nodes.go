@@ -22,7 +22,7 @@ func (d *Dispatcher) setNodes(nodes []Node) {
 	d.nodes = nodes
 	for _, n := range before {
 		if _, lives := d.node(n.Name); !lives {
-			d.event(NodeGone{Node: n.Name})
+			d.gone(n.Name, "")
 		}
 	}
 	for _, n := range nodes {
@@ -43,8 +43,15 @@ func (d *Dispatcher) nodeLost(m *messages.NodeLost) {
 	}
 	d.lost[m.Node] = true
 	d.nodes = slices.Delete(d.nodes, i, i+1)
-	d.event(NodeGone{Node: m.Node, Reason: m.Reason})
+	d.gone(m.Node, m.Reason)
 	d.nodesChanged()
+}
+
+func (d *Dispatcher) gone(node, reason string) {
+	d.event(NodeGone{Node: node, Reason: reason})
+	for _, j := range d.jobs {
+		j.gone = j.gone || j.coordinator == node
+	}
 }
 
 // nodesChanged gives everybody another chance. What the nodes that went coordinated
@@ -66,4 +73,13 @@ func (d *Dispatcher) node(name string) (Node, bool) {
 		}
 	}
 	return Node{}, false
+}
+
+// restarted reports whether another start of the same node lives: then this one is
+// over. A name is the id of the node, a dot, and the number of the start.
+func (d *Dispatcher) restarted(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return dot >= 0 && slices.ContainsFunc(d.nodes, func(n Node) bool {
+		return n.Name != name && strings.HasPrefix(n.Name, name[:dot+1])
+	})
 }

@@ -8,7 +8,7 @@ import (
 	"cutwater/protocol"
 )
 
-// learnMs is how long after its start a dispatcher grants nothing beyond what is
+// learnMs is how long after its start a dispatcher may grant nothing beyond what is
 // held; see the package comment for the race.
 const learnMs = 2000
 
@@ -59,6 +59,10 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 // what it has, as far as the nodes have it; then those that lack slots get them, all
 // or none, in the order of first requests.
 func (d *Dispatcher) allocate(asked *job) {
+	if d.learning && d.learned() {
+		d.learning = false
+		d.event(Granting{})
+	}
 	free := make([]int, len(d.nodes)) // by the index of the node
 	total, living := 0, 0
 	for i, n := range d.nodes {
@@ -80,6 +84,15 @@ func (d *Dispatcher) allocate(asked *job) {
 		}
 		d.grant(j, g, missing, j == asked)
 	}
+}
+
+// learned reports whether nobody can hold slots who has not been heard: a coordinator
+// that took over holds none, and one whose node is gone neither.
+func (d *Dispatcher) learned() bool {
+	unheard := func(j *job) bool {
+		return j.recorded && j.claim == nil && j.coordinator != "" && !j.gone && !d.restarted(j.coordinator)
+	}
+	return d.elapsedMs >= learnMs || d.read && !slices.ContainsFunc(d.jobs, unheard)
 }
 
 // grant is slots by the index of their node.
@@ -135,7 +148,7 @@ func (d *Dispatcher) fill(c *claim, g *grant, free []int, total, living int) (mi
 	}
 	switch {
 	case d.learning:
-		return fmt.Sprintf("the job needs %s and has %d: the dispatcher has just begun, and waits %d ms to hear which are in use",
+		return fmt.Sprintf("the job needs %s and has %d: the dispatcher has just begun, and waits up to %d ms to hear which are in use",
 			counted(c.wanted, "slot"), g.count, learnMs)
 	case g.count+left < c.wanted:
 		remedy := "start another node, or lower the parallelism"
