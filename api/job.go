@@ -62,9 +62,7 @@ func jobID(s string) (string, error) {
 // state adds to a record what the job's coordinator says, if there is one.
 func (c *call) state(ctx context.Context, record *messages.JobRecord, checkpoint uint64) (*jobState, error) {
 	s := &jobState{record: record, nowMs: c.Now().UnixMilli()}
-	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	view, err := c.Backend.View(ctx, record.Job, checkpoint)
+	view, err := c.view(ctx, record.Job, checkpoint)
 	switch {
 	case err == nil && metadata.Ended(record.Status) && view.Status != record.Status:
 		s.view = proto.CloneOf(view) // the last view is shared
@@ -84,6 +82,12 @@ func (c *call) state(ctx context.Context, record *messages.JobRecord, checkpoint
 // viewTimeout bounds what a coordinator may take to answer; then the record has to
 // do.
 const viewTimeout = 5 * time.Second
+
+func (c *call) view(ctx context.Context, job string, checkpoint uint64) (*messages.JobView, error) {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	return c.Backend.View(ctx, job, checkpoint)
+}
 
 // maxAsked bounds how many coordinators a request asks at once.
 const maxAsked = 16

@@ -68,7 +68,7 @@ func (c *call) jobMetrics() []Metric {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			views[i], errs[i] = c.Backend.View(c.ctx, id, 0)
+			views[i], errs[i] = c.view(c.ctx, id, 0)
 		})
 	}
 	wg.Wait()

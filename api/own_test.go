@@ -78,6 +78,35 @@ func TestDeployRefused(t *testing.T) {
 	}
 }
 
+// A body that does not say how long it is is read only as far as the limit.
+func TestEndlessBody(t *testing.T) {
+	s := serve(t, apitest.NewBackend(), api.Options{})
+	body := io.MultiReader(strings.NewReader(`{"topology":{"text":"`), io.LimitReader(zeros{}, 100<<20))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/cutwater/v1/jobs", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		return // the server closed the connection before the body was sent
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+}
+
+// zeros is text without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
+}
+
 // Whatever comes as a body, the handler answers: it deploys what is whole, and says
 // why not to everything else.
 func FuzzDeploy(f *testing.F) {

@@ -50,11 +50,14 @@ func (s *Series) Avg() int64 {
 // Percentile returns the p-th percentile, p from 0 to 100, interpolated between
 // neighbours as Flink does; NaN of nothing.
 func (s *Series) Percentile(p float64) float64 {
-	n := len(s.window)
+	return percentile(slices.Sorted(slices.Values(s.window)), p)
+}
+
+func percentile(sorted []int64, p float64) float64 {
+	n := len(sorted)
 	if n == 0 {
 		return math.NaN()
 	}
-	sorted := slices.Sorted(slices.Values(s.window))
 	at := p / 100 * float64(n+1)
 	below := int(at)
 	if below < 1 {

@@ -1,6 +1,10 @@
 package checkpoint
 
-import "cutwater/messages"
+import (
+	"slices"
+
+	"cutwater/messages"
+)
 
 // View is the statistics as a message. The subtasks of the checkpoint detail come
 // with it wherever that one stands; of a large job they are long, so those of the
@@ -31,9 +35,10 @@ func (s *Statistics) View(detail uint64) *messages.CheckpointsView {
 
 // View is the series as a message.
 func (s *Series) View() *messages.SeriesView {
+	sorted := slices.Sorted(slices.Values(s.window))
 	return &messages.SeriesView{
 		Count: uint64(s.Count), Min: s.Min, Max: s.Max, Avg: s.Avg(),
-		P50: s.Percentile(50), P90: s.Percentile(90), P95: s.Percentile(95), P99: s.Percentile(99), P999: s.Percentile(99.9),
+		P50: percentile(sorted, 50), P90: percentile(sorted, 90), P95: percentile(sorted, 95), P99: percentile(sorted, 99), P999: percentile(sorted, 99.9),
 	}
 }
 
