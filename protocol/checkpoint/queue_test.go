@@ -9,7 +9,7 @@ import (
 )
 
 // Rows 13, 14: one request is triggered, a thousand wait, and the next one is
-// told that there are too many.
+// told that there are too many, which is a failure.
 func TestQueueOverflowIsAnswered(t *testing.T) {
 	c := checkpoint.New(checkpoint.Config{Job: "j", Epoch: 1, Ops: &protocol.Ops{}, Settings: &messages.CheckpointConfig{TimeoutMs: 10, MaxConcurrent: 1, NumRetained: 1}})
 	c.SetExecutions(&checkpoint.Executions{
@@ -28,5 +28,14 @@ func TestQueueOverflowIsAnswered(t *testing.T) {
 	o := fx.Send[0].Message.(*messages.CheckpointOutcome)
 	if o.Request != 1002 || o.Reason != messages.FailureReason_TOO_MANY_CHECKPOINT_REQUESTS {
 		t.Errorf("answered %v", o)
+	}
+	if e := fx.Events[0].(checkpoint.RequestFailed); !e.Failed {
+		t.Error("that there are too many is no failure")
+	}
+	// Those that a job leaves behind at its end are no failures.
+	for _, e := range c.Shutdown(1, messages.JobStatus_FINISHED).Events {
+		if e, ok := e.(checkpoint.RequestFailed); ok && e.Failed {
+			t.Fatalf("the end of the job is a failure: %s", e)
+		}
 	}
 }
