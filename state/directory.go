@@ -1,7 +1,5 @@
 package state
 
-import "slices"
-
 // A table's directory is a radix tree of extendible-hashing directories. A node
 // covers all placements with one prefix and is indexed by the bits after it, up
 // to maxBits of them; several indexes lead to one chunk while the chunk's own
@@ -11,7 +9,8 @@ import "slices"
 // doubled over and over.
 //
 // A seal keeps the root. The first change after it copies the nodes on its way
-// down, 320 KiB each at most, so nothing has to be copied at the seal itself.
+// down, 320 KiB each at most, so nothing has to be copied at the seal itself. The
+// next copy goes where an older one was, once no seal reads that.
 type node struct {
 	// gen is the generation in which the node may be changed in place.
 	gen uint32
@@ -78,14 +77,20 @@ func (n *node) put(i uint64, c *chunk) {
 	}
 }
 
-func (n *node) copy(gen uint32) *node {
-	c := *n
-	c.gen = gen
-	c.kids, c.ways = slices.Clone(n.kids), slices.Clone(n.ways)
-	if n.subs != nil {
-		c.subs = slices.Clone(n.subs)
+// copy makes to a copy of the node, in the slices that it has.
+func (n *node) copy(to *node, gen uint32) {
+	kids, ways, subs := append(to.kids[:0], n.kids...), append(to.ways[:0], n.ways...), append(to.subs[:0], n.subs...)
+	if *to = *n; n.subs == nil {
+		subs = nil
 	}
-	return &c
+	to.gen, to.kids, to.ways, to.subs = gen, kids, ways, subs
+}
+
+// clear empties the node so that it keeps nothing but its slices.
+func (n *node) clear() {
+	clear(n.kids)
+	clear(n.ways)
+	clear(n.subs)
 }
 
 // double lets the node index by one more bit.
@@ -116,8 +121,14 @@ func (t *Table) ownNode(at **node) *node {
 	n := *at
 	if n.gen != t.gen {
 		if t.backend.sealed() {
-			n = n.copy(t.gen)
-			*at = n
+			c := t.spareNode
+			if c == nil {
+				c = new(node)
+			}
+			t.spareNode = nil
+			n.copy(c, t.gen)
+			t.backend.dropped.push(dropped{table: t, node: n, gen: t.gen})
+			*at, n = c, c
 		}
 		n.gen = t.gen
 	}

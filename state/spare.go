@@ -1,17 +1,73 @@
 package state
 
-// Chunks that the tables have replaced are used again: first a live seal may read
-// them, then they are spare.
+import "math"
 
-// dropped is a chunk that a table has replaced while a seal was live.
+// Chunks and directory nodes that the tables have replaced are used again: first a
+// live seal may read them, then they are spare. Fresh memory would cost the task
+// several times what the copy does: the machine maps it page by page.
+
+// dropped is a chunk or a node that a table has replaced while a seal was live.
 type dropped struct {
 	table *Table
 	chunk *chunk
+	node  *node // instead of a chunk
 	page  uint64
 	// gen is when it was dropped: only seals of earlier generations see it.
 	gen uint32
 	// class is the chunk's size class, so that recycling need not look at it.
 	class int
+}
+
+// drops is a queue of what was dropped. It grows by blocks, so that no push copies
+// what is there, and keeps them.
+type drops struct {
+	head, tail, spare *dropBlock
+}
+
+// dropBlock holds list[from:to] of a queue.
+type dropBlock struct {
+	list     [128]dropped
+	from, to int
+	next     *dropBlock
+}
+
+func (q *drops) push(d dropped) {
+	b := q.tail
+	if b == nil || b.to == len(b.list) {
+		if b = q.spare; b == nil {
+			b = new(dropBlock)
+		}
+		q.spare, b.next = b.next, nil
+		if q.head == nil {
+			q.head = b
+		} else {
+			q.tail.next = b
+		}
+		q.tail = b
+	}
+	b.list[b.to] = d
+	b.to++
+}
+
+// first is nil if the queue is empty.
+func (q *drops) first() *dropped {
+	if b := q.head; b != nil && b.from < b.to {
+		return &b.list[b.from]
+	}
+	return nil
+}
+
+func (q *drops) pop() {
+	b := q.head
+	b.list[b.from] = dropped{}
+	if b.from++; b.from < b.to {
+		return
+	}
+	b.from, b.to = 0, 0
+	if b != q.tail {
+		q.head = b.next
+		b.next, q.spare = q.spare, b
+	}
 }
 
 // minSpare is how many spare chunks of one size a table may always keep, maxSpare
@@ -62,15 +118,22 @@ func (t *Table) drop(c *chunk) {
 
 // discard gives up a chunk and a page as soon as no seal may read them.
 func (t *Table) discard(c *chunk, page uint64) {
-	d := dropped{t, c, page, t.gen, sizeClass(len(c.slots) / t.stride)}
+	d := dropped{table: t, chunk: c, page: page, gen: t.gen, class: sizeClass(len(c.slots) / t.stride)}
 	if t.backend.sealed() {
-		t.backend.dropped = append(t.backend.dropped, d)
+		t.backend.dropped.push(d)
 	} else {
 		t.recycle(&d)
 	}
 }
 
 func (t *Table) recycle(d *dropped) {
+	if d.node != nil {
+		d.node.clear()
+		if t.spareNode == nil || len(t.spareNode.kids) < len(d.node.kids) {
+			t.spareNode = d.node
+		}
+		return
+	}
 	t.backend.freePage(d.page)
 	if d.class >= 0 && len(t.spare[d.class]) < t.spareLimit() {
 		if t.KeyWidth == 0 || t.ValueWidth == 0 {
@@ -127,23 +190,22 @@ func sizeClass(slots int) int {
 	return -1
 }
 
-// reap recycles up to so many of the dropped chunks that no live seal can read
-// any more.
+// reap recycles up to so many of what was dropped and no live seal can read any
+// more.
 func (b *Tables) reap(most int) {
-	if len(b.dropped) == 0 {
+	d := b.dropped.first()
+	if d == nil {
 		return
 	}
 	oldest := uint32(noDelta)
 	if b.sealed() {
 		oldest = b.seals[0].gen
 	}
-	n := 0
-	for ; n < len(b.dropped) && b.dropped[n].gen <= oldest && n < most; n++ {
-		d := &b.dropped[n]
+	for ; d != nil && d.gen <= oldest && most > 0; most-- {
 		d.table.recycle(d)
-		*d = dropped{}
+		b.dropped.pop()
+		d = b.dropped.first()
 	}
-	b.dropped = b.dropped[n:]
 }
 
 // reapAtOnce spreads the recycling after a seal over the changes that follow.
@@ -153,7 +215,6 @@ const reapAtOnce = 128
 // done as chunks are evicted, because pages are deleted along.
 func (b *Tables) settle() {
 	if b.cache == nil && !b.sealed() {
-		b.reap(len(b.dropped))
-		b.dropped = nil
+		b.reap(math.MaxInt)
 	}
 }

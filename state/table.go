@@ -39,6 +39,8 @@ type Table struct {
 	// checkpoint interval had to copy the next one will: as many are kept.
 	spare        [9][]*chunk
 	copied, kept int // chunks, since the last seal and before it
+	// spareNode is the largest dropped node, for its slices.
+	spareNode *node
 }
 
 func newTable(backend *Tables, d Descriptor) *Table {

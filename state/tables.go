@@ -28,8 +28,8 @@ type Tables struct {
 	gen    uint32
 	floor  uint32 // see Table
 	seals  []*view
-	// dropped chunks that seals may still read, in the order of dropping.
-	dropped []dropped
+	// dropped is what seals may still read, in the order of dropping.
+	dropped drops
 	// pending are the incremental snapshots whose checkpoints are undecided,
 	// oldest first; confirmed is the last that completed, or nil.
 	pending   []*lineage
@@ -216,7 +216,7 @@ func (b *Tables) mark() {
 
 // Close releases memory and scratch files.
 func (b *Tables) Close() error {
-	b.tables, b.dropped, b.pending, b.confirmed = nil, nil, nil, nil
+	b.tables, b.dropped, b.pending, b.confirmed = nil, drops{}, nil, nil
 	if b.cache != nil {
 		return b.cache.pager.Close()
 	}
