@@ -3,17 +3,28 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/netip"
-	"strings"
+	"runtime"
+	"sync"
 	"time"
 
 	"cutwater/api"
 	"cutwater/cluster/metadata"
 	"cutwater/messages"
 	"cutwater/node"
+	"cutwater/protocol/dispatch"
+	machine "cutwater/protocol/metadata"
+	"cutwater/stream/operator"
 	"cutwater/topology"
+)
+
+const (
+	// extrasTimeout bounds how long a list of nodes waits for what the metadata and
+	// the coordinators say of them: without a leader the list is there all the same.
+	extrasTimeout = 2 * time.Second
+	// maxViews bounds how many coordinators are asked at once.
+	maxViews = 16
 )
 
 // backend shows a member of a cluster through the API.
@@ -23,43 +34,57 @@ var _ api.Backend = backend{}
 
 // Self implements api.Backend.
 func (b backend) Self() api.Node {
-	nodes, _ := b.Nodes(context.Background())
-	for _, n := range nodes {
-		if n.Name == b.Name() {
-			return n
-		}
+	if n, ok := selfOf(b.Member); ok {
+		return b.nodeOf(n, time.Now())
 	}
 	return api.Node{Name: b.Name()} // it has not looked around yet
 }
 
+// selfOf is what a member knows of itself.
+func selfOf(m *node.Member) (node.NodeStatus, bool) {
+	nodes, _ := m.Nodes() // without an answer it is not among them
+	name := m.Name()
+	for _, n := range nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return node.NodeStatus{}, false
+}
+
 // Nodes implements api.Backend.
-func (b backend) Nodes(context.Context) ([]api.Node, error) {
-	statuses, err := b.Member.Nodes()
+func (b backend) Nodes(ctx context.Context) ([]api.Node, error) {
+	known, err := b.Member.Nodes()
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	nodes := make([]api.Node, 0, len(statuses))
-	for _, s := range statuses {
-		n := api.Node{
-			ID: s.Meta.Node, Name: s.Name, Gossip: addressText(s.Gossip), Control: addressText(s.Control), Data: addressText(s.Data), HTTP: addressText(s.HTTP),
-			Zone: s.Meta.Zone, Voter: s.Voter, Leader: s.Leader, Alive: s.Alive, Leaving: s.Meta.Leaving,
-			SlotsTotal: int(s.Meta.Slots), Jobs: []string{},
+	nodes := make([]api.Node, 0, len(known))
+	for _, n := range known {
+		if n.Alive || n.Voter {
+			nodes = append(nodes, b.nodeOf(n, now))
 		}
-		if s.Alive {
-			n.SeenMs = now.UnixMilli()
-		} else {
-			n.SeenMs = now.Add(-s.Since).UnixMilli()
-		}
-		if s.Name == b.Name() {
-			n.Version, n.StartedMs = version().Version, b.Started().UnixMilli()
-		}
-		nodes = append(nodes, n)
 	}
+	b.addJobs(ctx, nodes)
 	return nodes, nil
 }
 
-// addressText is empty for an address that there is not.
+// nodeOf is what this node knows of another, or of itself.
+func (b backend) nodeOf(n node.NodeStatus, now time.Time) api.Node {
+	out := api.Node{ID: n.Meta.GetNode(), Name: n.Name, Gossip: addressText(n.Gossip), Control: addressText(n.Control), Data: addressText(n.Data),
+		HTTP: addressText(n.HTTP), Zone: n.Meta.GetZone(), Voter: n.Voter, Leader: n.Leader, Alive: n.Alive, Leaving: n.Meta.GetLeaving(),
+		SlotsTotal: int(n.Meta.GetSlots()), SlotsFree: int(n.Meta.GetSlots()), SeenMs: now.UnixMilli()}
+	if !n.Alive {
+		out.SeenMs = now.Add(-n.Since).UnixMilli()
+		out.SlotsTotal, out.SlotsFree = 0, 0
+	}
+	if n.Name == b.Name() {
+		out.Version, out.StartedMs, out.CPUs = version().Version, b.Started().UnixMilli(), runtime.NumCPU()
+	}
+	return out
+}
+
+// addressText is an address, or nothing where there is none.
 func addressText(a netip.AddrPort) string {
 	if !a.IsValid() || a.Port() == 0 {
 		return ""
@@ -67,77 +92,197 @@ func addressText(a netip.AddrPort) string {
 	return a.String()
 }
 
+// addJobs adds which jobs the nodes coordinate, and how many of their slots are in
+// use, as far as the metadata and the coordinators answer.
+func (b backend) addJobs(ctx context.Context, nodes []api.Node) {
+	ctx, cancel := context.WithTimeout(ctx, extrasTimeout)
+	defer cancel()
+	records, err := b.Member.Jobs(ctx)
+	if err != nil {
+		return
+	}
+	index := make(map[string]int, len(nodes)) // by name of the start
+	for i, n := range nodes {
+		index[n.Name] = i
+	}
+	var (
+		mu     sync.Mutex
+		asking sync.WaitGroup
+		slots  = make(chan struct{}, maxViews)
+	)
+	for _, r := range records {
+		if machine.Ended(r.Status) {
+			continue
+		}
+		if i, ok := index[startOf(r.Coordinator)]; ok {
+			nodes[i].Jobs = append(nodes[i].Jobs, r.Job)
+		}
+		asking.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			v, err := b.Member.View(ctx, r.Job, 0)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for name, used := range slotsUsed(v) {
+				if i, ok := index[name]; ok {
+					nodes[i].SlotsFree = max(0, nodes[i].SlotsFree-used)
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// slotsUsed is how many slots of each node a job uses: one holds a subtask of each
+// vertex.
+func slotsUsed(v *messages.JobView) map[string]int {
+	type place struct{ node, vertex string }
+	tasks := map[place]int{}
+	used := map[string]int{}
+	for _, t := range v.Tasks {
+		p := place{t.Node, t.Task.GetVertex()}
+		tasks[p]++
+		used[t.Node] = max(used[t.Node], tasks[p])
+	}
+	return used
+}
+
 // Jobs implements api.Backend.
 func (b backend) Jobs(ctx context.Context) ([]*messages.JobRecord, error) {
 	records, err := b.Member.Jobs(ctx)
-	return records, translated(err)
+	return records, backendError(err)
 }
 
 // Job implements api.Backend.
 func (b backend) Job(ctx context.Context, job string) (*messages.JobRecord, error) {
 	record, err := b.Member.Job(ctx, job)
-	return record, translated(err)
+	return record, backendError(err)
 }
 
 // View implements api.Backend.
 func (b backend) View(ctx context.Context, job string, checkpoint uint64) (*messages.JobView, error) {
 	view, err := b.Member.View(ctx, job, checkpoint)
-	return view, translated(err)
+	return view, backendError(err)
 }
 
 // Deploy implements api.Backend.
 func (b backend) Deploy(ctx context.Context, source *messages.TopologySource, o api.DeployOptions) (string, error) {
 	job, err := b.Member.Deploy(ctx, source, node.DeployOptions{Parallelism: o.Parallelism, Restore: o.Restore, DropState: o.DropState})
-	return job, translated(err)
+	return job, backendError(err)
 }
 
 // Cancel implements api.Backend.
 func (b backend) Cancel(ctx context.Context, job string) error {
-	return translated(b.Member.Cancel(ctx, job))
+	return backendError(b.Member.Cancel(ctx, job))
 }
 
 // Events implements api.Backend.
 func (b backend) Events(ctx context.Context, o api.EventOptions) iter.Seq2[api.Event, error] {
 	return func(yield func(api.Event, error) bool) {
 		for e := range b.Member.Events(ctx, o.From, o.Follow) {
-			if o.Job != "" && o.Job != e.Job {
+			job := jobOfEvent(e)
+			if o.Job != "" && job != o.Job {
 				continue
 			}
-			shown := api.Event{Number: e.Number, AtMs: e.At.UnixMilli(), Node: e.Node, Job: e.Job, Kind: e.Kind(), Text: e.Event.String()}
-			if !yield(shown, nil) {
+			if !yield(api.Event{Number: e.Number, AtMs: e.At.UnixMilli(), Node: e.Node, Job: job, Kind: e.Kind(), Text: e.Event.String()}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Metrics implements api.Backend.
+// jobOfEvent is the id of the job that an event is about, or empty. The dispatcher's
+// say it themselves.
+func jobOfEvent(logged node.LoggedEvent) string {
+	switch e := logged.Event.(type) {
+	case dispatch.CoordinatorOrdered:
+		return e.Job
+	case dispatch.CoordinatorRefusedBy:
+		return e.Job
+	case dispatch.CoordinatorUnplaced:
+		return e.Job
+	case dispatch.SlotsGranted:
+		return e.Job
+	case dispatch.SlotsMissing:
+		return e.Job
+	case dispatch.SlotsReleased:
+		return e.Job
+	}
+	return logged.Job
+}
+
+// Metrics implements api.Backend: there are none beside those of the API.
 func (b backend) Metrics() []api.Metric { return nil }
 
-// translated gives an error of a node the type by which the API answers it.
-func translated(err error) error {
+// buildTopology makes a program of what was deployed. What is wrong with the topology
+// is an *api.RefusedError.
+func buildTopology(source *messages.TopologySource) (operator.Program, *messages.JobSettings, error) {
+	t, err := topology.LoadSource(source, connectors())
+	if err != nil {
+		return nil, nil, refusedTopology(err)
+	}
+	program, settings, err := topology.Build(t, connectors())
+	if err != nil {
+		return nil, nil, refusedTopology(err)
+	}
+	return program, settings, nil
+}
+
+func refusedTopology(err error) error {
+	var errs topology.Errors
+	if !errors.As(err, &errs) {
+		return &api.RefusedError{Reasons: []string{err.Error()}}
+	}
+	refused := &api.RefusedError{}
+	for _, d := range errs {
+		refused.Reasons = append(refused.Reasons, d.String())
+	}
+	return refused
+}
+
+// kinds are the errors of a node, and of its metadata, that the API knows by its own.
+var kinds = []struct{ of, is error }{
+	{node.ErrUnknownJob, api.ErrUnknownJob},
+	{node.ErrNoCoordinator, api.ErrNoCoordinator},
+	{node.ErrNameTaken, api.ErrNameExists},
+	{node.ErrEnded, api.ErrEnded},
+	{metadata.ErrUnavailable, api.ErrNoLeader},
+}
+
+// backendError makes an error of the node one that the API knows.
+func backendError(err error) error {
 	var refused *node.RefusedError
-	var findings topology.Errors
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &findings):
-		var reasons []string
-		for _, f := range findings {
-			reasons = append(reasons, f.String())
-		}
-		return &api.RefusedError{Reasons: reasons}
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		return &api.RefusedError{Reasons: []string{refused.Reason}}
 	}
-	for _, pair := range []struct{ mine, theirs error }{
-		{node.ErrUnknownJob, api.ErrUnknownJob}, {node.ErrNameTaken, api.ErrNameExists}, {node.ErrEnded, api.ErrEnded},
-		{node.ErrNoCoordinator, api.ErrNoCoordinator}, {metadata.ErrUnavailable, api.ErrNoLeader},
-	} {
-		if errors.Is(err, pair.mine) {
-			_, detail, _ := strings.Cut(err.Error(), ": ")
-			return fmt.Errorf("%w: %s", pair.theirs, detail)
+	for _, k := range kinds {
+		if errors.Is(err, k.of) {
+			return &kindError{err, k.is}
 		}
 	}
 	return err
+}
+
+// kindError has the text of one error and is of the kind of another one.
+type kindError struct{ err, kind error }
+
+// Error is the text of the first.
+func (e *kindError) Error() string { return e.err.Error() }
+
+// Unwrap returns both.
+func (e *kindError) Unwrap() []error { return []error{e.err, e.kind} }
+
+// hostAndPort is how processes of this machine reach a listener.
+func hostAndPort(a netip.AddrPort) string {
+	if a.Addr().IsUnspecified() {
+		loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		if a.Addr().Is6() {
+			loopback = netip.IPv6Loopback()
+		}
+		a = netip.AddrPortFrom(loopback, a.Port())
+	}
+	return a.String()
 }

@@ -96,7 +96,7 @@ func (f *follower) show(v *messages.JobView) {
 
 // exceptionText is the end of an attempt in one line.
 func exceptionText(e *messages.ExceptionView) string {
-	what := fmt.Sprintf("attempt %d failed", e.Attempt)
+	what := fmt.Sprintf("attempt %s failed", attemptText(e.Attempt))
 	if e.Uid != "" && !strings.Contains(e.Message, e.Uid) {
 		what += fmt.Sprintf(" in operator %q", e.Uid)
 	}
@@ -104,6 +104,13 @@ func exceptionText(e *messages.ExceptionView) string {
 		what += " on node " + shortNode(e.Node)
 	}
 	return what + ": " + cell(e.Message)
+}
+
+// attemptText is the number of an attempt as people read it: that of the epoch, and
+// within it.
+func attemptText(attempt uint32) string {
+	const perEpoch = 1_000_000 // see attemptNumber in protocol/job
+	return fmt.Sprintf("%d.%d", attempt/perEpoch, attempt%perEpoch)
 }
 
 // note prints a line.

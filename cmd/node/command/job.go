@@ -154,7 +154,9 @@ func printJob(cmd *cobra.Command, v *messages.JobView, now time.Time) error {
 		line("exception", stamp(v.Exceptions[0].AtMs).ago(now)+", "+exceptionText(v.Exceptions[0]))
 	}
 	line("coordinator", coordinatorText(v))
-	line("checkpoints", checkpointsText(v.Checkpoints, now))
+	if v.Node != "" || v.Checkpoints.GetLatestCompleted() != nil { // else nobody has counted
+		line("checkpoints", checkpointsText(v.Checkpoints, now))
+	}
 	if r := v.Checkpoints.GetLatestRestored(); r != nil {
 		line("restored", fmt.Sprintf("checkpoint %d %s", r.Checkpoint, r.Location))
 	}
@@ -169,7 +171,7 @@ func coordinatorText(v *messages.JobView) string {
 	if v.Node == "" {
 		return ""
 	}
-	return fmt.Sprintf("node %s, epoch %d, attempt %d, %s", shortNode(v.Node), v.Epoch, v.Attempt, count(int(v.Restarts), "restart"))
+	return fmt.Sprintf("node %s, attempt %s, %s", shortNode(v.Node), attemptText(v.Attempt), count(int(v.Restarts), "restart"))
 }
 
 // checkpointsText sums up the checkpoints in one line.

@@ -80,12 +80,17 @@ func (s stamp) ago(now time.Time) string {
 // shortID is the part of an id that people read.
 func shortID(id string) string { return id[:min(len(id), 8)] }
 
+// startOf is the name of the start of a node, given an address of one of its actors.
+func startOf(address string) string {
+	name, _, _ := strings.Cut(address, "|")
+	return name
+}
+
 // nodeID is the id of a node, given the name of one of its starts or an address of
 // one of its actors.
 func nodeID(name string) string {
-	name, _, _ = strings.Cut(name, "|")
-	name, _, _ = strings.Cut(name, ".")
-	return name
+	id, _, _ := strings.Cut(startOf(name), ".")
+	return id
 }
 
 // shortNode is a node as people read it.
