@@ -110,7 +110,7 @@ func TestMembersFindEachOther(t *testing.T) {
 	t.Logf("alone: %v", time.Since(begun))
 	begun = time.Now()
 	second := c.start()
-	c.ready(second)
+	c.ready(first, second)
 	t.Logf("second: %v", time.Since(begun))
 	if first.ClusterID() != second.ClusterID() {
 		t.Errorf("clusters %s and %s", first.ClusterID(), second.ClusterID())
