@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -44,8 +45,8 @@ type handler struct {
 	Options
 	guard    guard
 	table    []route
-	patterns [][]string // of table, in segments
-	document []byte     // OpenAPI
+	patterns [][]string    // of table, in segments
+	document func() []byte // OpenAPI, made when it is first asked for
 	streams  atomic.Int64
 	// closing is done when streams are to end.
 	closing    context.Context
@@ -68,7 +69,7 @@ func New(o Options) http.Handler {
 	for _, r := range h.table {
 		h.patterns = append(h.patterns, strings.Split(r.path, "/"))
 	}
-	h.document = openAPI(h.table, o.Version)
+	h.document = sync.OnceValue(func() []byte { return openAPI(h.table, o.Version) })
 	return h
 }
 

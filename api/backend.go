@@ -16,7 +16,7 @@ import (
 // The errors of this package decide the status of the answer; any other error is
 // answered with 500 and its sentence. What is wrapped around them is for people.
 type Backend interface {
-	// Self is this node. It does not block.
+	// Self is this node, perhaps without Jobs. It does not block.
 	Self() Node
 	// Nodes are the nodes that seem to be alive and the voters that do not, this
 	// one included, ordered by id.
@@ -91,9 +91,6 @@ type DeployOptions struct {
 	Restore string `json:"restore"`
 	// DropState are uids whose state in it is given up.
 	DropState []string `json:"drop_state"`
-	// AllowForeign leaves files of other jobs in output folders alone, instead of
-	// refusing to start.
-	AllowForeign bool `json:"allow_foreign"`
 }
 
 // EventOptions choose events.

@@ -1,13 +1,16 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 
 	"cutwater/messages"
+	"cutwater/protocol/metadata"
 )
 
 // gathering makes metrics of samples that come in any order.
@@ -61,10 +64,11 @@ func (c *call) jobMetrics() []Metric {
 	if self.Leader {
 		c.clusterMetrics(g, host)
 	}
-	views, errs := make([]*messages.JobView, len(self.Jobs)), make([]error, len(self.Jobs))
+	jobs := c.coordinated(self)
+	views, errs := make([]*messages.JobView, len(jobs)), make([]error, len(jobs))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxAsked)
-	for i, id := range self.Jobs {
+	for i, id := range jobs {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -72,7 +76,7 @@ func (c *call) jobMetrics() []Metric {
 		})
 	}
 	wg.Wait()
-	for i, id := range self.Jobs {
+	for i, id := range jobs {
 		if errors.Is(errs[i], ErrNoCoordinator) || errors.Is(errs[i], ErrUnknownJob) {
 			continue // it has ended or gone elsewhere
 		}
@@ -82,6 +86,24 @@ func (c *call) jobMetrics() []Metric {
 		}
 	}
 	return g.list
+}
+
+// coordinated are the ids of the jobs that this node coordinates, as their records
+// say; where those cannot be read, as the node says.
+func (c *call) coordinated(self Node) []string {
+	ctx, cancel := context.WithTimeout(c.ctx, viewTimeout)
+	defer cancel()
+	records, err := c.Backend.Jobs(ctx)
+	if err != nil {
+		return self.Jobs
+	}
+	var jobs []string
+	for _, r := range records {
+		if node, _, _ := strings.Cut(r.Coordinator, "|"); node == self.Name && !metadata.Ended(r.Status) {
+			jobs = append(jobs, r.Job)
+		}
+	}
+	return jobs
 }
 
 func (c *call) clusterMetrics(g *gathering, host string) {

@@ -7,13 +7,18 @@ import (
 
 	"cutwater/api"
 	"cutwater/api/apitest"
+	"cutwater/messages"
 )
 
 // /metrics is in Prometheus' format, with Flink's names where Flink has them, for the
 // jobs that this node coordinates; the node's own metrics are among them.
 func TestMetrics(t *testing.T) {
 	b := apitest.Sample()
-	b.Node.Jobs = append(b.Node.Jobs, apitest.Created) // is on its way: no coordinator answers yet
+	b.Node.Jobs = nil // the records say it
+	silent, elsewhere := strings.Repeat("c", 32), strings.Repeat("e", 32)
+	for job, node := range map[string]string{silent: b.Node.Name, elsewhere: "other.1"} {
+		b.Records = append(b.Records, &messages.JobRecord{Job: job, Status: messages.JobStatus_RUNNING, Coordinator: node + "|coordinator/" + job})
+	}
 	b.OwnMetrics = []api.Metric{{Name: "cutwater_transport_dropped_total", Help: "Messages.", Kind: api.Counter, Samples: []api.Sample{{Value: 5}}}}
 	s := serve(t, b, api.Options{})
 	answer, text := ask(t, s, http.MethodGet, "/metrics", "")
@@ -41,10 +46,14 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, apitest.Created) || strings.Contains(text, apitest.Finished) {
+	if strings.Contains(text, silent) || strings.Contains(text, elsewhere) || strings.Contains(text, apitest.Finished) {
 		t.Error("there are metrics of jobs that nobody coordinates here")
 	}
-	b.Node.Leader = false
+	b.Failure, b.Node.Jobs = api.ErrNoLeader, []string{apitest.Running}
+	if _, text := ask(t, s, http.MethodGet, "/metrics", ""); !strings.Contains(text, `cutwater_job_answers{job_id="`+apitest.Running+`"} 0`) {
+		t.Errorf("without a leader the node does not say which of its jobs it cannot ask:\n%s", text)
+	}
+	b.Failure, b.Node.Leader = nil, false
 	if _, text := ask(t, s, http.MethodGet, "/metrics", ""); strings.Contains(text, "taskSlotsTotal") {
 		t.Error("a node that does not lead counts the slots of the cluster, too")
 	}

@@ -132,7 +132,7 @@ func (c *call) ready() (Health, error) {
 
 func (c *call) openAPI() error {
 	c.w.Header().Set("Content-Type", jsonType)
-	_, _ = c.w.Write(c.document)
+	_, _ = c.w.Write(c.document())
 	return nil
 }
 
