@@ -101,6 +101,7 @@ func listen(t testing.TB, address string) net.Listener {
 }
 
 // open starts a node; at is where it listens, any free ports if it is the zero value.
+// Unless change says otherwise no time-out ever passes.
 func (c *cluster) open(name string, at Location, change func(*Options)) *node {
 	c.t.Helper()
 	control, data := "127.0.0.1:0", "127.0.0.1:0"
@@ -114,6 +115,8 @@ func (c *cluster) open(name string, at Location, change func(*Options)) *node {
 		Deliver: func(to protocol.Address, m proto.Message) { n.delivered <- delivery{to, m} },
 		Lost:    func(node string, lane Lane, err error) { n.losses <- loss{node, lane, err} },
 		Log:     slog.New(slog.NewTextHandler(n.log, nil)),
+
+		DialTimeout: time.Hour, HelloTimeout: time.Hour,
 	}
 	n.where = Location{Control: addrPort(o.Control.Addr()), Data: addrPort(o.Data.Addr())}
 	if change != nil {
@@ -191,6 +194,16 @@ func (n *node) until(what string, ok func(Counts) bool) {
 		yield()
 	}
 	n.c.t.Fatalf("%s: never came: %s: %+v", n.name, what, n.Counts())
+}
+
+// untilIdle waits until nothing waits for a peer, and nobody dials it.
+func (n *node) untilIdle(peer string, lane Lane) {
+	n.c.t.Helper()
+	n.until("nobody dials", func(Counts) bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.peers[peer].links[lane].isRunning()
+	})
 }
 
 // breakConnections closes what is open on a lane to or from a peer.

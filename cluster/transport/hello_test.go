@@ -39,7 +39,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(t)
-			a, b := cluster.open(nodeA, Location{}, patient(c.a)), cluster.open(nodeB, Location{}, patient(c.b))
+			a, b := cluster.open(nodeA, Location{}, c.a), cluster.open(nodeB, Location{}, c.b)
 			a.Send(to(nodeA), to(nodeB), heartbeat(1))
 			a.Send(to(nodeA), to(nodeB), batch(1, "x"))
 			l := a.lostNext()
@@ -86,7 +86,7 @@ func TestNeedsSecret(t *testing.T) {
 	if _, err := Open(Options{}); err == nil {
 		t.Error("opened without options")
 	}
-	a := c.open(nodeA, Location{}, patient(nil))
+	a := c.open(nodeA, Location{}, nil)
 	c.place(nodeB, Location{Data: netip.MustParseAddrPort("192.0.2.1:1")})
 	a.Send(to(nodeA), to(nodeB), batch(1, "x"))
 	if l := a.lostNext(); !errors.Is(l.err, ErrNeedsSecret) {
@@ -342,7 +342,7 @@ func TestCloseWithFrozenPeer(t *testing.T) {
 		frozen := listen(t, "127.0.0.1:0") // the kernel accepts, nobody answers
 		defer frozen.Close()
 		c.place(nodeB, Location{Control: addrPort(frozen.Addr()), Data: addrPort(frozen.Addr())})
-		a := c.open(nodeA, Location{}, patient(change))
+		a := c.open(nodeA, Location{}, change)
 		a.Send(to(nodeA), to(nodeB), heartbeat(1))
 		raw, err := frozen.Accept()
 		if err != nil {

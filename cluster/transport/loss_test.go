@@ -15,16 +15,6 @@ import (
 // and far above the milliseconds that it takes, for the sake of a busy machine.
 const soon = 2 * time.Second
 
-// patient are options under which no time-out tells anything.
-func patient(change func(*Options)) func(*Options) {
-	return func(o *Options) {
-		o.DialTimeout, o.HelloTimeout = time.Hour, time.Hour
-		if change != nil {
-			change(o)
-		}
-	}
-}
-
 // withinSoon fails if this took longer than a signal does.
 func withinSoon(t *testing.T, began time.Time) {
 	t.Helper()
@@ -50,7 +40,7 @@ func connect(t *testing.T, a, b *node) {
 // is sent afterwards goes over a new one.
 func TestBrokenData(t *testing.T) {
 	modes(t, func(t *testing.T, change func(*Options)) {
-		_, a, b := pair(t, patient(change))
+		_, a, b := pair(t, change)
 		a.Send(to(nodeA), to(nodeB), batch(0, "x"))
 		b.receive()
 		for i := range uint64(5) {
@@ -102,7 +92,7 @@ func TestBrokenControl(t *testing.T) {
 // The death of a process is told once, at once, with the data that it takes along.
 func TestKill(t *testing.T) {
 	modes(t, func(t *testing.T, change func(*Options)) {
-		_, a, b := pair(t, patient(change))
+		_, a, b := pair(t, change)
 		connect(t, a, b)
 		killed := time.Now()
 		b.kill()
@@ -132,7 +122,7 @@ func TestKill(t *testing.T) {
 
 // Who only receives from a node learns of its death too, by dialling it.
 func TestKillOfSender(t *testing.T) {
-	_, a, b := pair(t, patient(nil))
+	_, a, b := pair(t, nil)
 	a.Send(to(nodeA), to(nodeB), heartbeat(0))
 	b.receive()
 	killed := time.Now()
@@ -258,7 +248,6 @@ func TestCut(t *testing.T) {
 	var cut atomic.Bool
 	_, a, b := pair(t, func(o *Options) {
 		o.Cut = func(netip.AddrPort) bool { return cut.Load() }
-		o.DialTimeout = 20 * time.Millisecond
 	})
 	connect(t, a, b)
 	cut.Store(true)
@@ -270,7 +259,7 @@ func TestCut(t *testing.T) {
 	if l := b.lostNext(); l.lane != Data || l.node != nodeA {
 		t.Errorf("told %v", l)
 	}
-	a.until("control gives up", func(c Counts) bool { return c.Control.Open <= 1 })
+	a.until("control is broken", func(c Counts) bool { return c.Control.Dropped == 1 })
 	cut.Store(false)
 	connect(t, a, b)
 	for _, n := range []*node{a, b} {
@@ -285,7 +274,7 @@ func TestCut(t *testing.T) {
 // What waits for control is bounded; the newest is dropped, the oldest arrives.
 func TestControlQueueIsBounded(t *testing.T) {
 	c := newCluster(t)
-	a := c.open(nodeA, Location{}, func(o *Options) { o.DialTimeout = time.Minute })
+	a := c.open(nodeA, Location{}, nil)
 	text := string(make([]byte, 1<<20))
 	const count = 20
 	for i := range uint64(count) {

@@ -219,11 +219,8 @@ func TestUnknownNode(t *testing.T) {
 	b.kill()
 	for l := a.lostNext(); l.lane != Control; l = a.lostNext() {
 	}
-	a.until("the goroutines of the link end", func(Counts) bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.peers[nodeB].idle()
-	})
+	a.untilIdle(nodeB, Control)
+	a.untilIdle(nodeB, Data)
 	c.mu.Lock()
 	delete(c.places, nodeB)
 	c.mu.Unlock()
