@@ -16,7 +16,8 @@
 //	EndOfDataReached  task -> coordinator           resent until EndOfDataAck
 //	EndOfDataAck      coordinator -> task           as TaskStateAck
 //	Heartbeat         task manager <-> coordinator  lost: counts as silence; enough silence fails the node's tasks
-//	CancelJob, SuspendJob   user -> coordinator     within one process; not lost
+//	CancelJob         user -> coordinator           lost: the node that was asked repeats it until the job has ended
+//	SuspendJob        user -> coordinator           within one process; not lost
 //
 // # Who coordinates a job, and where its tasks may run
 //
@@ -52,7 +53,7 @@
 // # Timers
 //
 //	SetTimer, CancelTimer  any actor -> the timer actor of its node   within one process; not lost
-//	TimerFired             timer actor -> owner                       a stale generation is ignored
+//	TimerFired             timer actor -> owner                       within one process; a stale generation is ignored
 //
 // # In band, on a data channel
 //

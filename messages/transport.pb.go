@@ -399,6 +399,8 @@ type Envelope struct {
 	//	*Envelope_CoordinatorRefused
 	//	*Envelope_SlotRequest
 	//	*Envelope_SlotOffer
+	//	*Envelope_JobQuery
+	//	*Envelope_JobView
 	Body          isEnvelope_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -763,6 +765,24 @@ func (x *Envelope) GetSlotOffer() *SlotOffer {
 	return nil
 }
 
+func (x *Envelope) GetJobQuery() *JobQuery {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_JobQuery); ok {
+			return x.JobQuery
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetJobView() *JobView {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_JobView); ok {
+			return x.JobView
+		}
+	}
+	return nil
+}
+
 type isEnvelope_Body interface {
 	isEnvelope_Body()
 }
@@ -914,6 +934,15 @@ type Envelope_SlotOffer struct {
 	SlotOffer *SlotOffer `protobuf:"bytes,53,opt,name=slot_offer,json=slotOffer,proto3,oneof"`
 }
 
+type Envelope_JobQuery struct {
+	// For people.
+	JobQuery *JobQuery `protobuf:"bytes,60,opt,name=job_query,json=jobQuery,proto3,oneof"`
+}
+
+type Envelope_JobView struct {
+	JobView *JobView `protobuf:"bytes,61,opt,name=job_view,json=jobView,proto3,oneof"`
+}
+
 func (*Envelope_Goodbye) isEnvelope_Body() {}
 
 func (*Envelope_RecordBatch) isEnvelope_Body() {}
@@ -984,13 +1013,18 @@ func (*Envelope_SlotRequest) isEnvelope_Body() {}
 
 func (*Envelope_SlotOffer) isEnvelope_Body() {}
 
+func (*Envelope_JobQuery) isEnvelope_Body() {}
+
+func (*Envelope_JobView) isEnvelope_Body() {}
+
 var File_transport_proto protoreflect.FileDescriptor
 
 const file_transport_proto_rawDesc = "" +
 	"\n" +
 	"\x0ftransport.proto\x12\bcutwater\x1a\x10checkpoint.proto\x1a\n" +
 	"data.proto\x1a\x0edispatch.proto\x1a\tjob.proto\x1a\n" +
-	"task.proto\"\xd5\x01\n" +
+	"task.proto\x1a\n" +
+	"view.proto\"\xd5\x01\n" +
 	"\x0eTransportHello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12!\n" +
 	"\fcluster_name\x18\x02 \x01(\tR\vclusterName\x12\x1d\n" +
@@ -1005,7 +1039,7 @@ const file_transport_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x124\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x1a.cutwater.TransportRefusalR\arefusal\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x12\n" +
-	"\x10TransportGoodbye\"\xc7\x12\n" +
+	"\x10TransportGoodbye\"\xaa\x13\n" +
 	"\bEnvelope\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x126\n" +
 	"\agoodbye\x18\x02 \x01(\v2\x1a.cutwater.TransportGoodbyeH\x00R\agoodbye\x12:\n" +
@@ -1047,7 +1081,9 @@ const file_transport_proto_rawDesc = "" +
 	"\x13coordinator_refused\x183 \x01(\v2\x1c.cutwater.CoordinatorRefusedH\x00R\x12coordinatorRefused\x12:\n" +
 	"\fslot_request\x184 \x01(\v2\x15.cutwater.SlotRequestH\x00R\vslotRequest\x124\n" +
 	"\n" +
-	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOfferB\x06\n" +
+	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOffer\x121\n" +
+	"\tjob_query\x18< \x01(\v2\x12.cutwater.JobQueryH\x00R\bjobQuery\x12.\n" +
+	"\bjob_view\x18= \x01(\v2\x11.cutwater.JobViewH\x00R\ajobViewB\x06\n" +
 	"\x04body*P\n" +
 	"\rTransportLane\x12\x1e\n" +
 	"\x1aTRANSPORT_LANE_UNSPECIFIED\x10\x00\x12\x10\n" +
@@ -1118,6 +1154,8 @@ var file_transport_proto_goTypes = []any{
 	(*CoordinatorRefused)(nil),       // 37: cutwater.CoordinatorRefused
 	(*SlotRequest)(nil),              // 38: cutwater.SlotRequest
 	(*SlotOffer)(nil),                // 39: cutwater.SlotOffer
+	(*JobQuery)(nil),                 // 40: cutwater.JobQuery
+	(*JobView)(nil),                  // 41: cutwater.JobView
 }
 var file_transport_proto_depIdxs = []int32{
 	0,  // 0: cutwater.TransportHello.lane:type_name -> cutwater.TransportLane
@@ -1157,11 +1195,13 @@ var file_transport_proto_depIdxs = []int32{
 	37, // 34: cutwater.Envelope.coordinator_refused:type_name -> cutwater.CoordinatorRefused
 	38, // 35: cutwater.Envelope.slot_request:type_name -> cutwater.SlotRequest
 	39, // 36: cutwater.Envelope.slot_offer:type_name -> cutwater.SlotOffer
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	40, // 37: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
+	41, // 38: cutwater.Envelope.job_view:type_name -> cutwater.JobView
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_transport_proto_init() }
@@ -1174,6 +1214,7 @@ func file_transport_proto_init() {
 	file_dispatch_proto_init()
 	file_job_proto_init()
 	file_task_proto_init()
+	file_view_proto_init()
 	file_transport_proto_msgTypes[3].OneofWrappers = []any{
 		(*Envelope_Goodbye)(nil),
 		(*Envelope_RecordBatch)(nil),
@@ -1210,6 +1251,8 @@ func file_transport_proto_init() {
 		(*Envelope_CoordinatorRefused)(nil),
 		(*Envelope_SlotRequest)(nil),
 		(*Envelope_SlotOffer)(nil),
+		(*Envelope_JobQuery)(nil),
+		(*Envelope_JobView)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
