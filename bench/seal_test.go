@@ -16,7 +16,8 @@ import (
 // BenchmarkSeal is what a full snapshot of 1e6 keys costs the task: the seal, and
 // in the second after it, while the snapshot is written, the slowest block of 100
 // updates, most of which meet a chunk that has to be copied. A block's processor
-// time is what the task did, its wall time includes what the machine did to it.
+// time is what the task did, its wall time includes what the machine did to it. The
+// first snapshot copies into memory that is new, the later ones into what it left.
 func BenchmarkSeal(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -35,7 +36,8 @@ func BenchmarkSeal(b *testing.B) {
 	for k := range uint64(keys) {
 		update(k)
 	}
-	var seals, blocks, walls []time.Duration
+	var seals, walls []time.Duration
+	var worst [2]time.Duration // block of the first interval, and of the others
 	n := uint64(0)
 	for checkpoint := range uint64(10) {
 		start := time.Now()
@@ -56,7 +58,9 @@ func BenchmarkSeal(b *testing.B) {
 				n++
 				update(mix(n) % keys)
 			}
-			blocks, walls = append(blocks, threadTime()-cpu), append(walls, time.Since(wall))
+			of := &worst[min(checkpoint, 1)]
+			*of = max(*of, threadTime()-cpu)
+			walls = append(walls, time.Since(wall))
 		}
 		if err := <-written; err != nil {
 			b.Fatal(err)
@@ -67,7 +71,8 @@ func BenchmarkSeal(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(us(seals[len(seals)/2]), "us/seal")
 	b.ReportMetric(us(seals[len(seals)-1]), "us/seal-worst")
-	b.ReportMetric(us(slices.Max(blocks)), "cpu-us/worst-block")
+	b.ReportMetric(us(worst[0]), "cpu-us/worst-block-first")
+	b.ReportMetric(us(worst[1]), "cpu-us/worst-block-later")
 	b.ReportMetric(us(slices.Max(walls)), "wall-us/worst-block")
 }
 
