@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
+	"cutwater/protocol/job"
 	"cutwater/stream"
 	"cutwater/stream/catalog"
 	"cutwater/stream/row"
@@ -32,6 +34,10 @@ func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSet
 	if err != nil {
 		return nil, nil, err
 	}
+	var large *job.TooLargeError
+	if _, err := job.Plan(program.Graph()); errors.As(err, &large) {
+		return nil, nil, tooLarge(t, large)
+	}
 	return program, proto.Clone(t.Settings).(*messages.JobSettings), nil
 }
 
@@ -42,6 +48,18 @@ func refusal(t *Topology, op *Operator, err error) Errors {
 		rule = ruleProcess
 	}
 	return Errors{{Rule: rule, Severity: Error, File: t.File, Position: op.Position, Message: fmt.Sprintf("operator %q: %v", op.Uid, err)}}
+}
+
+// tooLarge is the finding that there are too many channels, at the receiver of the
+// widest edge, or too many tasks.
+func tooLarge(t *Topology, large *job.TooLargeError) Errors {
+	d := Diagnostic{Rule: ruleSize, Severity: Error, File: t.File, Position: Position{1, 1}, Message: large.Error()}
+	for _, op := range t.Operators {
+		if op.Uid == large.To {
+			d.Position = op.Position
+		}
+	}
+	return Errors{d}
 }
 
 type builder struct {

@@ -200,3 +200,37 @@ func TestSettings(t *testing.T) {
 		t.Errorf("checkpointing is %v, want %v", top.Settings.Checkpointing, want)
 	}
 }
+
+// What would take minutes to start is found when the program is built: the finding
+// points at the receiver of the widest edge, or, for too many tasks, at the file.
+func TestBuildTooLarge(t *testing.T) {
+	for text, want := range map[string]string{
+		"parallelism: 400\n" + wideKeyed:  "wide.yaml:6:5: error CW019: the job would have 160000 channels, and at most 100000 are allowed: 160000 are of the edge in -> op",
+		"parallelism: 300\n" + wideKeyed:  "",
+		"parallelism: 20000\n" + wideOnly: "wide.yaml:1:1: error CW019: the job would have 20000 tasks, and at most 10000 are allowed: 20000 of in, out; lower the parallelism",
+	} {
+		top, err := topology.Load("wide.yaml", []byte("name: wide\nmax-parallelism: 32768\n"+text), buildable(), environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, _, err := topology.Build(top, buildable()); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+const (
+	wideKeyed = `operators:
+  - {uid: in, source: {clock: {}}}
+  - {uid: op, input: in, key-by: at, aggregate: {n: count()}}
+  - {uid: out, input: op, sink: {blackhole: {}}}
+`
+	wideOnly = `operators:
+  - {uid: in, source: {clock: {}}}
+  - {uid: out, input: in, sink: {blackhole: {}}}
+`
+)

@@ -70,6 +70,9 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s follows %s", r.ID, last)
 		}
 		last = r.ID
+		if r.ID == "CW019" {
+			continue // Build finds it: TestBuildTooLarge
+		}
 		if !strings.Contains(golden.String(), r.Severity.String()+" "+r.ID+":") {
 			t.Errorf("no script finds %s: %s", r.ID, r.Title)
 		}

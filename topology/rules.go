@@ -32,6 +32,7 @@ const (
 	ruleSettings      = "CW016"
 	ruleProcess       = "CW017"
 	ruleUnaligned     = "CW018"
+	ruleSize          = "CW019"
 	ruleNoCheckpoints = "CW101"
 	ruleSinkWaits     = "CW102"
 	ruleUnused        = "CW103"
@@ -81,6 +82,8 @@ var rules = []Rule{
 		"An operator written in Go is known only to the program that registers it with `stream.RegisterProcess`: lint and run the topology with that program, see examples/process. The operator itself says whether it works by key, which fields it needs and which it emits."},
 	{ruleUnaligned, Error, "unaligned checkpoints",
 		"Barriers that overtake records are designed and not built: checkpoints are aligned, and under back-pressure one takes as long as the records in front of it. A key that had no effect would promise something else, so it is refused. Remove it; if checkpoints expire, raise `checkpointing.timeout`."},
+	{ruleSize, Error, "more tasks or channels than a job may have",
+		"An exchange has a channel for each pair of subtasks, so its cost grows with the product of the two parallelisms, and every start and restart pays it: 25 microseconds of CPU time and 2 KB each. At the limit of 100,000 channels, which is parallelism 316 on both sides of one exchange, a start takes a few seconds of one core. The limit on tasks is 10,000. Lower the parallelism of one side; more subtasks than cores do not make a job faster."},
 	{ruleNoCheckpoints, Warning, "checkpointing is off",
 		"Without `checkpointing.interval` a failure starts the job again from its first record."},
 	{ruleSinkWaits, Warning, "a sink that shows nothing until the job ends",

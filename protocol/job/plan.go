@@ -9,7 +9,7 @@ import (
 )
 
 // Plan turns a logical graph into what is deployed. The error is an
-// *InvalidGraphError with everything that is wrong.
+// *InvalidGraphError with everything that is wrong, or a *TooLargeError.
 //
 // Operators that need no exchange between them become one vertex, which one task
 // runs as a chain of function calls. An operator joins the chain of its input if
@@ -68,6 +68,9 @@ func Plan(graph *messages.JobGraph) (*messages.ExecutionPlan, error) {
 				Partitioning: partitioningOf(in, from.Parallelism, v.Parallelism),
 			})
 		}
+	}
+	if err := checkSize(graph, plan); err != nil {
+		return nil, err
 	}
 	return plan, nil
 }

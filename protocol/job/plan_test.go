@@ -157,3 +157,35 @@ func TestPlace(t *testing.T) {
 		t.Fatal("placed on no nodes")
 	}
 }
+
+// A plan with more channels or tasks than a job may have is refused, with the edge
+// that has the most of them; one at the limit is not.
+func TestPlanSize(t *testing.T) {
+	graph := func(from, to uint32, kind messages.Partitioning) *messages.JobGraph {
+		return &messages.JobGraph{Name: "wide", Parallelism: 1, MaxParallelism: 32768, Operators: []*messages.OperatorSpec{
+			{Uid: "in", Source: true, Parallelism: from},
+			{Uid: "sum", Parallelism: to, Inputs: []*messages.OperatorInput{{Uid: "in", Partitioning: kind}}},
+			{Uid: "out", Sink: true, NeverChain: true, Parallelism: to, Inputs: []*messages.OperatorInput{{Uid: "sum", Partitioning: messages.Partitioning_FORWARD}}},
+		}}
+	}
+	for _, c := range []struct {
+		from, to uint32
+		kind     messages.Partitioning
+		want     string
+	}{
+		{250, 398, messages.Partitioning_REBALANCE, ""}, // and 398 of the other edge
+		{250, 400, messages.Partitioning_REBALANCE, "100400 channels, and at most 100000 are allowed: 100000 are of the edge in -> sum, one for each pair of their 250 and 400 subtasks; lower"},
+		{32768, 32768, messages.Partitioning_BROADCAST_EDGE, "1073774592 channels"},
+		{4000, 4000, messages.Partitioning_FORWARD, ""},
+		{6000, 6000, messages.Partitioning_FORWARD, "12000 tasks, and at most 10000 are allowed: 6000 of in, sum; 6000 of out; lower"},
+	} {
+		_, err := Plan(graph(c.from, c.to, c.kind))
+		var large *TooLargeError
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%d to %d: %v", c.from, c.to, err)
+		case c.want != "" && (!errors.As(err, &large) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%d to %d: %v, want %q", c.from, c.to, err, c.want)
+		}
+	}
+}
