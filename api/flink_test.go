@@ -111,7 +111,7 @@ func TestFlinkValues(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/v1/config":     {`"flink-version":"2.0.0 (cutwater 1.2.3)"`, `"web-submit":false`, `"web-cancel":true`},
 		"/v1/overview":   {`"taskmanagers":2`, `"slots-total":8`, `"slots-available":2`, `"jobs-running":3`, `"jobs-finished":1`, `"jobs-failed":1`},
-		job:              {`"state":"RUNNING"`, `"name":"Source: flights"`, `"name":"daily -\u003e out"`, `"read-records":2000`, `"RUNNING":1700000005000`, `"SUSPENDED":0`},
+		job:              {`"state":"RUNNING"`, `"name":"Source: flights"`, `"name":"daily -\u003e out"`, `"read-records":2000,"read-records-complete":true`, `"RUNNING":1700000005000`, `"SUSPENDED":0`},
 		job + "/plan":    {`"ship_strategy":"HASH"`, `"description":"daily -\u0026gt; out"`, `"type":"BATCH"`},
 		job + "/status":  {`{"status":"RUNNING"}`},
 		"/jobs/overview": {`"running":4`},
@@ -127,6 +127,7 @@ func TestFlinkValues(t *testing.T) {
 		"/v1/jobs/" + apitest.Failed + "/execution-result":     {`"application-status":"FAILED"`, `"stack-trace":"the disk is full"`},
 		"/v1/jobs/" + apitest.Running + "/execution-result":    {`{"status":{"id":"IN_PROGRESS"}}`},
 		"/v1/jobs/" + apitest.Finished + "/checkpoints":        {`"completed":2`, `"external_path":"/save/savepoint-2"`, `"external_path":"/chk/` + apitest.Finished + `/chk-1"`},
+		"/v1/jobs/" + apitest.Finished:                         {`"read-records":0,"read-records-complete":false`, `"status":"FINISHED"`},
 		"/v1/jobs/" + strings.ToUpper(apitest.Running):         {`"jid":"` + apitest.Running + `"`},
 		"/v1/taskmanagers/" + b.Node.Name:                      {`"slotsNumber":4`, `"dataPort":7948`},
 	} {

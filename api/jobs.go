@@ -224,7 +224,7 @@ func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
 	d := VertexDetails{
 		ID: flinkID(v.Id), SlotSharing: flinkID("default"), Name: vertexName(v), MaxParallelism: int64(v.MaxParallelism),
 		Parallelism: int64(v.Parallelism), StartMs: -1, EndMs: -1, DurationMs: -1, Tasks: countStates(tasks),
-		Metrics: IOMetrics{ReadBytesComplete: v.Source, ReadRecordsComplete: v.Source, BusyMs: nan},
+		Metrics: IOMetrics{BusyMs: nan},
 	}
 	d.Tasks["CREATED"] += int(v.Parallelism) - len(tasks)
 	d.Status = vertexStatus(d.Tasks, int(v.Parallelism))
@@ -244,6 +244,8 @@ func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
 	if !ended || d.EndMs == 0 {
 		d.EndMs = -1
 	}
+	known := v.Source && d.StartMs >= 0 // sources say what they read, records of jobs do not
+	d.Metrics.ReadBytesComplete, d.Metrics.ReadRecordsComplete = known, known
 	switch {
 	case d.StartMs < 0:
 	case d.EndMs < 0:
