@@ -123,8 +123,12 @@ func (c *Coordinator) deleteCompleted(e *completedCheckpoint, reason string) {
 	}
 }
 
-// collectShared deletes the shared files that are not needed any more.
+// collectShared deletes the shared files that are not needed any more, unless it is
+// not known what a retained checkpoint needs.
 func (c *Coordinator) collectShared() {
+	if c.store.unread() {
+		return
+	}
 	c.clean(0, c.registry.collect(c.oldestPending(), c.acknowledgedFiles()), "no checkpoint names it")
 }
 

@@ -201,11 +201,12 @@ func (c *Coordinator) stop(reason messages.FailureReason) {
 
 // Restored enters a checkpoint that is known from the job's record or from a
 // path that a user gave; the owner calls it oldest first, the one that the job
-// starts from last, before the first step. Metadata may be nil for one that was
-// not loaded: then its shared files are not known and stay when it is deleted.
-// A user's checkpoint that the job claims has neither Savepoint nor Unclaimed
-// set: its files are deleted when no checkpoint needs them. After one that is
-// not the job's own, savepoints included, the next checkpoint is full.
+// starts from last, before the first step. Metadata may be nil for an older one
+// that could not be read: while it is retained no shared file is deleted, because it
+// may name it, and those that it alone names are left to a sweep. A user's
+// checkpoint that the job claims has neither Savepoint nor Unclaimed set: its files
+// are deleted when no checkpoint needs them. After one that is not the job's own,
+// savepoints included, the next checkpoint is full.
 func (c *Coordinator) Restored(r *messages.CompletedCheckpoint, m *messages.CheckpointMetadata) {
 	c.stats.restored(r, 0)
 	entry := &completedCheckpoint{record: r}
@@ -217,6 +218,8 @@ func (c *Coordinator) Restored(r *messages.CompletedCheckpoint, m *messages.Chec
 	c.forceFull = !c.store.latest().discardable()
 	switch {
 	case !entry.discardable():
+	case m == nil:
+		entry.unread = true
 	case entry.ownDirectory():
 		entry.shared = sharedFiles(r.Checkpoint, statesOf(m)...)
 	default:

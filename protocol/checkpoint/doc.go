@@ -48,8 +48,9 @@
 //   - I5: a message counts only with this job, epoch and the checkpoint's
 //     attempt; any other is dropped with an event, and never an error.
 //   - I6: a file is deleted only when no retained and no pending checkpoint can
-//     name it. Files of an acknowledgement that comes too late are deleted only
-//     if the checkpoint is known to have been aborted.
+//     name it; a retained one that could not be read can name any. Files of an
+//     acknowledgement that comes too late are deleted only if the checkpoint is
+//     known to have been aborted.
 //   - I7: the newest checkpoint stays, and the newest that is no savepoint.
 //   - I8: whatever happens to a checkpoint, the next request can start: every
 //     step ends by looking at the queue.

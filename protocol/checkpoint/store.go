@@ -16,6 +16,9 @@ type completedCheckpoint struct {
 	// others, or all of them if its directory is not the job's own, because a
 	// user handed it over.
 	shared []*messages.StateHandle
+	// unread: its metadata could not be read, so it may share any file that an
+	// older one wrote.
+	unread bool
 }
 
 // discardable reports whether the job may delete it: savepoints and what was
@@ -43,6 +46,11 @@ func (s *completedStore) latest() *completedCheckpoint {
 		return nil
 	}
 	return s.list[len(s.list)-1]
+}
+
+// unread reports whether an entry's files are not known.
+func (s *completedStore) unread() bool {
+	return slices.ContainsFunc(s.list, func(c *completedCheckpoint) bool { return c.unread })
 }
 
 // find returns the entry of an id, or nil.

@@ -19,7 +19,8 @@ import (
 //     the running attempt, which is not swept, or shared ones of the registry:
 //     goneFile refuses an acknowledgement that names others.
 //  2. A retained checkpoint is subsumed: what the newer ones share with it is in the
-//     registry since it completed, or since it was restored.
+//     registry since it completed, or since it was restored. What one shares that
+//     could not be read then, the sweep reads itself, or deletes nothing.
 //  3. A checkpoint begins: its id is above Newest, and its files are as in 1.
 //  4. The attempt fails, and the next one restores: from a checkpoint of 1, 2 or 3.
 //  5. Another coordinator takes over: from the same, because the record lists only
