@@ -85,6 +85,15 @@
 //	MetadataRequest   member -> leader   connection lost: a read is asked again, the outcome of a command is UNKNOWN
 //	MetadataResponse  leader -> member   as above
 //
+// # Between nodes that carry what actors say
+//
+// Below the actors: the connections of cluster/transport, one per lane and direction.
+//
+//	TransportHello    node that dialled -> other   lost with the connection: it dials again
+//	TransportWelcome  its answer                   as above
+//	TransportGoodbye  node that ends -> all        lost: the others dial, and find nobody
+//	Envelope          sender -> receiver, around each message   lost: told on both ends on the data lane; healed by the conversation on the control lane
+//
 // # Work and its answers
 //
 // A machine asks its shell for input and output with the messages of work.proto;
