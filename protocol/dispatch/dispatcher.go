@@ -196,10 +196,14 @@ func (d *Dispatcher) workDone(w *messages.WorkDone) {
 		d.unread = true
 		return
 	}
-	d.read, d.unread = true, false
+	d.unread = false
 	for _, r := range w.GetJobsRead().GetJobs() {
 		d.record(r)
 	}
+	if !d.read && d.learning && d.slotless() {
+		d.learned()
+	}
+	d.read = true
 	if d.again {
 		d.readJobs()
 	}

@@ -44,8 +44,8 @@
 //
 // # Phases
 //
-//   - learning: until every coordinator on record has been heard, and for 2 s at
-//     most. Nothing is granted beyond what is held.
+//   - learning: for the first 2 s. Nothing is granted beyond what is held. It ends at
+//     once where the first reading shows no job that can hold slots.
 //   - granting: all the time after.
 //
 // The reason for the first is a race:
@@ -55,8 +55,9 @@
 //  3. job B asks before A does, which asks every second;
 //  4. the slots of n look free, and B is granted what A's tasks run in.
 //
-// After 2 s every coordinator that lives has been heard, unless two of its requests
-// were lost. (testdata/learning.txt)
+// To hear every coordinator once is not enough: what it says may be older than the
+// last offer of the dispatcher before. After 2 s each has spoken twice, unless it was
+// not heard. (testdata/learning.txt, TestRandomClusters)
 //
 // Two dispatchers may work for a moment, while the store changes its leader and an
 // old one does not know yet. Then a slot may be granted twice, which costs speed: a

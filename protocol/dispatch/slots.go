@@ -59,9 +59,8 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 // what it has, as far as the nodes have it; then those that lack slots get them, all
 // or none, in the order of first requests.
 func (d *Dispatcher) allocate(asked *job) {
-	if d.learning && d.learned() {
-		d.learning = false
-		d.event(Granting{})
+	if d.learning && d.elapsedMs >= learnMs {
+		d.learned()
 	}
 	free := make([]int, len(d.nodes)) // by the index of the node
 	total, living := 0, 0
@@ -86,13 +85,18 @@ func (d *Dispatcher) allocate(asked *job) {
 	}
 }
 
-// learned reports whether nobody can hold slots who has not been heard: a coordinator
-// that took over holds none, and one whose node is gone neither.
-func (d *Dispatcher) learned() bool {
-	unheard := func(j *job) bool {
-		return j.recorded && j.claim == nil && j.coordinator != "" && !j.gone && !d.restarted(j.coordinator)
-	}
-	return d.elapsedMs >= learnMs || d.read && !slices.ContainsFunc(d.jobs, unheard)
+// learned ends the learning.
+func (d *Dispatcher) learned() {
+	d.learning = false
+	d.event(Granting{})
+}
+
+// slotless reports whether no job on record can hold a slot: what a coordinator held
+// ends with its node.
+func (d *Dispatcher) slotless() bool {
+	return !slices.ContainsFunc(d.jobs, func(j *job) bool {
+		return j.coordinator != "" && !j.gone && !d.restarted(j.coordinator)
+	})
 }
 
 // grant is slots by the index of their node.

@@ -77,31 +77,29 @@ func (m *Master) requestSlots() {
 		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld()})
 }
 
-// slotsHeld is what must not be given to others: all of an offer that is enough, for
-// the next attempt too, and what tasks are in. Of an offer that is not, nothing is
+// slotsHeld is what must not be given to others: what tasks are in, and between two
+// attempts the offer that waits for the next one. An offer that is not enough is not
 // held: two jobs that keep their halves keep each other from running.
 func (m *Master) slotsHeld() (held []*messages.NodeSlots) {
-	at := func(node string) *messages.NodeSlots {
-		i := slices.IndexFunc(held, func(h *messages.NodeSlots) bool { return h.Node == node })
-		if i < 0 {
-			i, held = len(held), append(held, &messages.NodeSlots{Node: node})
+	if !m.live() {
+		if m.slotsOffered() >= slotsNeeded(m.plan) {
+			for _, n := range m.config.Nodes {
+				held = append(held, &messages.NodeSlots{Node: n.Name, Slots: uint32(n.Slots)})
+			}
 		}
-		return held[i]
+		return held
 	}
-	if m.slotsOffered() >= slotsNeeded(m.plan) {
-		for _, n := range m.config.Nodes {
-			at(n.Name).Slots = uint32(n.Slots)
-		}
-	}
-	used := make(map[string]uint32) // by node
-	in := make(map[uint32]bool)     // the slots that are counted, by subtask
+	counted := make(map[uint32]bool) // the slots, by subtask
 	for _, e := range m.tasks {
-		if !e.terminal() && !in[e.task.Subtask] {
-			in[e.task.Subtask] = true
-			used[e.node]++
-			h := at(e.node)
-			h.Slots = max(h.Slots, used[e.node])
+		if e.terminal() || counted[e.task.Subtask] {
+			continue
 		}
+		counted[e.task.Subtask] = true
+		i := slices.IndexFunc(held, func(h *messages.NodeSlots) bool { return h.Node == e.node })
+		if i < 0 {
+			i, held = len(held), append(held, &messages.NodeSlots{Node: e.node})
+		}
+		held[i].Slots++
 	}
 	return held
 }
