@@ -1,10 +1,8 @@
 package api
 
 import (
-	"html"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"cutwater/messages"
 	"cutwater/protocol/metadata"
@@ -142,36 +140,6 @@ type JobDetails struct {
 	PendingOperators int              `json:"pending-operators"`
 }
 
-// VertexDetails is Flink's JobVertexDetailsInfo.
-type VertexDetails struct {
-	ID             string         `json:"id"`
-	SlotSharing    string         `json:"slotSharingGroupId"`
-	Name           string         `json:"name"`
-	MaxParallelism int64          `json:"maxParallelism"`
-	Parallelism    int64          `json:"parallelism"`
-	Status         string         `json:"status"`
-	StartMs        int64          `json:"start-time"`
-	EndMs          int64          `json:"end-time"`
-	DurationMs     int64          `json:"duration"`
-	Tasks          map[string]int `json:"tasks"`
-	Metrics        IOMetrics      `json:"metrics"`
-}
-
-// IOMetrics is Flink's IOMetricsInfo. What is not known is 0 and not complete.
-type IOMetrics struct {
-	ReadBytes            int64  `json:"read-bytes"`
-	ReadBytesComplete    bool   `json:"read-bytes-complete"`
-	WriteBytes           int64  `json:"write-bytes"`
-	WriteBytesComplete   bool   `json:"write-bytes-complete"`
-	ReadRecords          int64  `json:"read-records"`
-	ReadRecordsComplete  bool   `json:"read-records-complete"`
-	WriteRecords         int64  `json:"write-records"`
-	WriteRecordsComplete bool   `json:"write-records-complete"`
-	BackPressuredMs      int64  `json:"accumulated-backpressured-time"`
-	IdleMs               int64  `json:"accumulated-idle-time"`
-	BusyMs               Double `json:"accumulated-busy-time"`
-}
-
 // jobStatuses are Flink's, all of which a job's timestamps name.
 var jobStatuses = []string{"INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING", "SUSPENDED", "RECONCILING"}
 
@@ -217,115 +185,6 @@ func maxParallelism(g *messages.JobGraph) int64 {
 		return int64(p)
 	}
 	return -1
-}
-
-func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
-	tasks := s.tasksOf(v.Id)
-	d := VertexDetails{
-		ID: flinkID(v.Id), SlotSharing: flinkID("default"), Name: vertexName(v), MaxParallelism: int64(v.MaxParallelism),
-		Parallelism: int64(v.Parallelism), StartMs: -1, EndMs: -1, DurationMs: -1, Tasks: countStates(tasks),
-		Metrics: IOMetrics{BusyMs: nan},
-	}
-	d.Tasks["CREATED"] += int(v.Parallelism) - len(tasks)
-	d.Status = vertexStatus(d.Tasks, int(v.Parallelism))
-	ended := len(tasks) > 0
-	for _, t := range tasks {
-		if t.DeployedMs > 0 && (d.StartMs < 0 || t.DeployedMs < d.StartMs) {
-			d.StartMs = t.DeployedMs
-		}
-		if t.State == messages.TaskState_TASK_FINISHED || t.State == messages.TaskState_TASK_CANCELED || t.State == messages.TaskState_TASK_FAILED {
-			d.EndMs = max(d.EndMs, t.SinceMs)
-		} else {
-			ended = false
-		}
-		d.Metrics.ReadBytes += int64(t.BytesRead)
-		d.Metrics.ReadRecords += int64(t.RecordsRead)
-	}
-	if !ended || d.EndMs == 0 {
-		d.EndMs = -1
-	}
-	known := v.Source && d.StartMs >= 0 // sources say what they read, records of jobs do not
-	d.Metrics.ReadBytesComplete, d.Metrics.ReadRecordsComplete = known, known
-	switch {
-	case d.StartMs < 0:
-	case d.EndMs < 0:
-		d.DurationMs = max(0, s.nowMs-d.StartMs)
-	default:
-		d.DurationMs = max(0, d.EndMs-d.StartMs)
-	}
-	return d
-}
-
-// vertexStatus is how a vertex stands (Flink:
-// ExecutionJobVertex.getAggregateJobVertexState).
-func vertexStatus(tasks map[string]int, parallelism int) string {
-	for _, state := range []string{"FAILED", "CANCELING", "CANCELED", "INITIALIZING", "DEPLOYING", "RUNNING"} {
-		if tasks[state] > 0 {
-			return state
-		}
-	}
-	switch tasks["FINISHED"] {
-	case 0:
-		return "CREATED"
-	case parallelism:
-		return "FINISHED"
-	}
-	return "RUNNING"
-}
-
-// PlanAnswer is Flink's JobPlanInfo.
-type PlanAnswer struct {
-	Plan Plan `json:"plan"`
-}
-
-// Plan is what the web page draws.
-type Plan struct {
-	JID   string     `json:"jid"`
-	Name  string     `json:"name"`
-	Type  string     `json:"type"`
-	Nodes []PlanNode `json:"nodes"`
-}
-
-// PlanNode is a vertex. Description is HTML.
-type PlanNode struct {
-	ID                  string      `json:"id"`
-	Parallelism         int64       `json:"parallelism"`
-	Operator            string      `json:"operator"`
-	OperatorStrategy    string      `json:"operator_strategy"`
-	Description         string      `json:"description"`
-	OptimizerProperties struct{}    `json:"optimizer_properties"`
-	Inputs              []PlanInput `json:"inputs,omitempty"`
-}
-
-// PlanInput is an edge into a vertex.
-type PlanInput struct {
-	Num          int    `json:"num"`
-	ID           string `json:"id"`
-	ShipStrategy string `json:"ship_strategy"`
-	Exchange     string `json:"exchange"`
-}
-
-func (c *call) plan() (PlanAnswer, error) {
-	s, err := c.job(0)
-	if err != nil {
-		return PlanAnswer{}, err
-	}
-	return PlanAnswer{planOf(s)}, nil
-}
-
-func planOf(s *jobState) Plan {
-	p := Plan{JID: s.record.Job, Name: s.record.Name, Type: jobType(s.record.Graph), Nodes: []PlanNode{}}
-	for _, v := range s.view.Plan.GetVertices() {
-		node := PlanNode{ID: flinkID(v.Id), Parallelism: int64(v.Parallelism), Description: html.EscapeString(vertexName(v))}
-		for _, e := range s.view.Plan.GetEdges() {
-			if e.To == v.Id {
-				node.Inputs = append(node.Inputs, PlanInput{Num: len(node.Inputs), ID: flinkID(e.From),
-					ShipStrategy: strings.TrimSuffix(e.Partitioning.String(), "_EDGE"), Exchange: "pipelined_bounded"})
-			}
-		}
-		p.Nodes = append(p.Nodes, node)
-	}
-	return p
 }
 
 // JobConfig is Flink's JobConfigInfo.

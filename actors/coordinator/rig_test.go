@@ -55,7 +55,7 @@ type rig struct {
 	outcomes []*messages.CheckpointOutcome
 	progress []*messages.SourceProgress
 	views    []*messages.JobView // last ones
-	storage  error // why the store cannot be opened
+	storage  error               // why the store cannot be opened
 	config   Config
 }
 
