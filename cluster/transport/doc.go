@@ -49,8 +49,8 @@
 // connection may wait 90 s for that. A stopped process (SIGSTOP) looks different from
 // a dead host: its kernel answers still, and takes bytes until its buffer is full.
 // From then on Linux counts the time-out although the other side answers, which is why
-// it is so long for data: within 90 s heartbeats have decided. Control is too little
-// to fill the buffer.
+// it is so long for data: within 90 s heartbeats have decided. Should control fill the
+// buffer, its connection breaks, and nobody can tell whether the process lives.
 //
 // # Security
 //

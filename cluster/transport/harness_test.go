@@ -13,12 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/cluster/secret"
-	"cutwater/internal/leak"
 	"cutwater/messages"
 	"cutwater/protocol"
 )
-
-func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 const (
 	nodeA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.1"

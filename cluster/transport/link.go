@@ -120,7 +120,7 @@ func (l *link) run() {
 			l.of.lost(l.peer, Control, err)
 		case l.lane == Data:
 			l.of.lost(l.peer, Data, err)
-			if errors.Is(err, ErrBroken) {
+			if !errors.Is(err, ErrUnreachable) {
 				l.of.check(l.peer)
 			}
 		case errors.Is(err, ErrEnded):

@@ -108,7 +108,8 @@ type Options struct {
 	// Control and Data accept the connections of others, with TCP. They are closed by
 	// Close, and by Open if it fails.
 	Control, Data net.Listener
-	// Locate says where a start of a node listens; not ok if it is not known.
+	// Locate says where a start of a node listens; not ok if it is not known. It must
+	// not call the transport.
 	Locate func(node string) (where Location, ok bool)
 	// Deliver takes a message for an actor of this node. Those of one lane from one
 	// node come one after the other, in order.
