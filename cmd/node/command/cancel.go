@@ -61,7 +61,7 @@ failed meanwhile. 7: no node answers, or the job has not ended after --timeout.`
 		} else if err != nil && *detach {
 			return t.fail(err)
 		}
-		w := &follower{target: t, job: j.ID, name: j.Name, out: cmd.ErrOrStderr(), now: time.Now}
+		w := newFollower(t, j.ID, j.Name, cmd.ErrOrStderr())
 		result := cancelJSON{j.ID, j.Name, j.Status}
 		if *detach {
 			w.note(fmt.Sprintf("job %s (%s) is to end", j.Name, shortID(j.ID)))

@@ -100,7 +100,7 @@ func deploy(cmd *cobra.Command, name string, n *nodeFlags, f *deployFlags) error
 	if err != nil {
 		return t.notDeployed(name, err)
 	}
-	w := &follower{target: t, job: id, name: l.topology.Name, out: cmd.ErrOrStderr(), now: time.Now}
+	w := newFollower(t, id, l.topology.Name, cmd.ErrOrStderr())
 	if f.detach {
 		w.note(fmt.Sprintf("job %s is deployed; `cutwater job %s` shows how it stands", w.name, w.name))
 		if *f.output == jsonText {
@@ -206,7 +206,7 @@ func deployed(cmd *cobra.Command, w *follower, v *messages.JobView, output forma
 	if output == jsonText {
 		return printJSON(cmd, deployJSON{Job: w.job, Name: w.name, Status: v.Status.String(), Checkpoint: completed.GetCheckpoint(), Placement: tasksOf(v)})
 	}
-	if len(v.Tasks) == 0 {
+	if v.Status != messages.JobStatus_RUNNING {
 		return nil // it has finished, and its tasks are gone
 	}
 	return placementTable(cmd, v)

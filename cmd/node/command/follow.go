@@ -31,10 +31,13 @@ type follower struct {
 	status  messages.JobStatus
 	waiting string
 	trouble string
-	failed  uint64 // checkpoint
-	// attempts up to this one, of this epoch, were said to have failed
-	epoch   uint64
-	attempt uint32
+	failed  uint64          // checkpoint
+	said    map[string]bool // exceptions
+}
+
+// newFollower follows a job; id and name are its.
+func newFollower(t *target, id, name string, out io.Writer) *follower {
+	return &follower{target: t, job: id, name: name, out: out, now: time.Now, said: map[string]bool{}}
 }
 
 // until returns how the job stands when it is as wanted, or has ended. It returns
@@ -72,11 +75,10 @@ func (f *follower) until(ctx context.Context, wanted func(*messages.JobView) boo
 func (f *follower) show(v *messages.JobView) {
 	for i := len(v.Exceptions) - 1; i >= 0; i-- { // oldest first
 		e := v.Exceptions[i]
-		if v.Epoch == f.epoch && e.Attempt <= f.attempt {
-			continue
+		if key := fmt.Sprint(e.Attempt, e.AtMs, e.Message); !f.said[key] {
+			f.said[key] = true
+			f.note(exceptionText(e))
 		}
-		f.epoch, f.attempt = v.Epoch, e.Attempt
-		f.note(exceptionText(e))
 	}
 	if v.Status != f.status {
 		f.status = v.Status

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -230,7 +231,7 @@ func serve(member *node.Member, o node.MemberOptions) *http.Server {
 	v := version()
 	server := api.Server(api.New(api.Options{Backend: backend{member}, Token: apiToken(o.Secret), Version: v.Version, Revision: v.Commit, Log: o.Log}), o.Log)
 	go func() {
-		if err := server.Serve(api.Limit(member.HTTP(), maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(api.Limit(member.HTTP(), maxConnections)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			o.Log.Error("the HTTP API has ended", "error", err)
 		}
 	}()
