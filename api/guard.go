@@ -88,10 +88,10 @@ func (g *guard) authenticate(w http.ResponseWriter, r *http.Request) error {
 // one of a peer is logged.
 func (g *guard) count(remote string) int {
 	at, _ := netip.ParseAddrPort(remote)
-	peer := at.Addr()
-	if v6 := peer.Unmap(); v6.Is6() {
+	peer := at.Addr().Unmap()
+	if peer.Is6() {
 		// Who has one address of a network has them all.
-		network, _ := v6.Prefix(64)
+		network, _ := peer.WithZone("").Prefix(64)
 		peer = network.Addr()
 	}
 	g.mu.Lock()
