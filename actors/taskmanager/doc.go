@@ -3,7 +3,8 @@
 // It has one behaviour and accepts:
 //
 //   - Deploy: starts the task, once per attempt. Repeated, it changes nothing;
-//     for a task that has ended already, its end is reported again.
+//     for a task that has ended already, its end is reported again. Tasks of earlier
+//     epochs of the job are cancelled.
 //   - CancelTask: passed on to the task. An attempt that is not here and never
 //     was is reported as cancelled and will not be started by a late deployment.
 //   - TaskStateChanged, from its own tasks: how they ended.

@@ -96,6 +96,7 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 	if _, ok := tm.running[name]; ok {
 		return // resent; the task reports its state by itself
 	}
+	tm.cancelOvertaken(d)
 	tm.running[name] = d
 	tm.silent[d.Coordinator] = 0
 	tm.order = append(tm.order, name)
@@ -104,6 +105,16 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 			Failure: &messages.Failure{Message: describe.Error(err)}}
 		tm.self.Send(protocol.Address(d.Coordinator), failed)
 		tm.taskEnded(failed)
+	}
+}
+
+// cancelOvertaken cancels the tasks that earlier coordinators of the job left here. Who
+// deploys has taken the job over, and may not know of them.
+func (tm *TaskManager) cancelOvertaken(d *messages.Deploy) {
+	for _, name := range tm.order {
+		if old := tm.running[name]; old.Fence.Job == d.Fence.Job && old.Fence.Epoch < d.Fence.Epoch {
+			tm.self.Send(tm.self.System.Address(name), &messages.CancelTask{Fence: old.Fence, Task: old.Task, Coordinator: old.Coordinator})
+		}
 	}
 }
 

@@ -187,6 +187,32 @@ func TestSilentCoordinator(t *testing.T) {
 	}
 }
 
+// A coordinator that takes a job over ends the tasks of the one before where it deploys
+// its own; those of its own attempts and of other jobs are left alone.
+func TestOvertaken(t *testing.T) {
+	r := newRig(t)
+	r.tell(deploy(1, "v"))
+	other := deploy(1, "v")
+	other.Fence.Job = "k"
+	r.tell(other)
+	for attempt := range uint32(2) {
+		next := deploy(10+attempt, "v")
+		next.Fence.Epoch, next.Coordinator = 2, "n3|coordinator/j"
+		r.tell(next)
+	}
+	for name, want := range map[string]string{
+		"task/j/v/0/1": "n2|coordinator/j n2|coordinator/j", "task/k/v/0/1": "", "task/j/v/0/10": "", "task/j/v/0/11": "",
+	} {
+		var got []string
+		for _, m := range r.tasks[name].got {
+			got = append(got, m.(*messages.CancelTask).Coordinator)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s was cancelled for %v, want %q", name, got, want)
+		}
+	}
+}
+
 // A link that is lost is told to every task that runs here; that the node of a
 // coordinator is lost is not: its successor takes the tasks over.
 func TestLinkLost(t *testing.T) {
