@@ -104,7 +104,7 @@ func (g *guard) count(remote string) int {
 		}
 		p = &refusals{window: now}
 		g.peers[peer] = p
-		g.log.Warn("a request was refused: it has no token, or a wrong one", "peer", peer.String())
+		g.log.Warn("a request was refused: it has no token, or a wrong one", "peer", at.Addr().String())
 	}
 	if now.Sub(p.window) >= refusalWindow {
 		p.window, p.count = now, 0
