@@ -460,6 +460,45 @@ func (x *LinkLost) GetReason() string {
 	return ""
 }
 
+// Presence goes from each node to all others, twice a second, and says nothing. It
+// keeps a connection open between any two: the end of a process then shows in
+// milliseconds.
+type Presence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presence) Reset() {
+	*x = Presence{}
+	mi := &file_dispatch_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presence) ProtoMessage() {}
+
+func (x *Presence) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
+func (*Presence) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{7}
+}
+
 // JobsChanged tells the dispatcher of this node that a job's record has changed, so
 // that it does not wait for its next look. It may be left out, and repeated.
 type JobsChanged struct {
@@ -470,7 +509,7 @@ type JobsChanged struct {
 
 func (x *JobsChanged) Reset() {
 	*x = JobsChanged{}
-	mi := &file_dispatch_proto_msgTypes[7]
+	mi := &file_dispatch_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +521,7 @@ func (x *JobsChanged) String() string {
 func (*JobsChanged) ProtoMessage() {}
 
 func (x *JobsChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[7]
+	mi := &file_dispatch_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +534,7 @@ func (x *JobsChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsChanged.ProtoReflect.Descriptor instead.
 func (*JobsChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{7}
+	return file_dispatch_proto_rawDescGZIP(), []int{8}
 }
 
 // NodesChanged tells the dispatcher of this node that other nodes live, or offer
@@ -508,7 +547,7 @@ type NodesChanged struct {
 
 func (x *NodesChanged) Reset() {
 	*x = NodesChanged{}
-	mi := &file_dispatch_proto_msgTypes[8]
+	mi := &file_dispatch_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +559,7 @@ func (x *NodesChanged) String() string {
 func (*NodesChanged) ProtoMessage() {}
 
 func (x *NodesChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[8]
+	mi := &file_dispatch_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +572,7 @@ func (x *NodesChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesChanged.ProtoReflect.Descriptor instead.
 func (*NodesChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{8}
+	return file_dispatch_proto_rawDescGZIP(), []int{9}
 }
 
 // LeadershipChanged tells the dispatcher of this node whether it works from now on.
@@ -548,7 +587,7 @@ type LeadershipChanged struct {
 
 func (x *LeadershipChanged) Reset() {
 	*x = LeadershipChanged{}
-	mi := &file_dispatch_proto_msgTypes[9]
+	mi := &file_dispatch_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +599,7 @@ func (x *LeadershipChanged) String() string {
 func (*LeadershipChanged) ProtoMessage() {}
 
 func (x *LeadershipChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[9]
+	mi := &file_dispatch_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +612,7 @@ func (x *LeadershipChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadershipChanged.ProtoReflect.Descriptor instead.
 func (*LeadershipChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{9}
+	return file_dispatch_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LeadershipChanged) GetLeading() bool {
@@ -615,7 +654,9 @@ const file_dispatch_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"6\n" +
 	"\bLinkLost\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\r\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\n" +
+	"\n" +
+	"\bPresence\"\r\n" +
 	"\vJobsChanged\"\x0e\n" +
 	"\fNodesChanged\"-\n" +
 	"\x11LeadershipChanged\x12\x18\n" +
@@ -633,7 +674,7 @@ func file_dispatch_proto_rawDescGZIP() []byte {
 	return file_dispatch_proto_rawDescData
 }
 
-var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_dispatch_proto_goTypes = []any{
 	(*StartCoordinator)(nil),   // 0: cutwater.StartCoordinator
 	(*CoordinatorRefused)(nil), // 1: cutwater.CoordinatorRefused
@@ -642,9 +683,10 @@ var file_dispatch_proto_goTypes = []any{
 	(*NodeSlots)(nil),          // 4: cutwater.NodeSlots
 	(*NodeLost)(nil),           // 5: cutwater.NodeLost
 	(*LinkLost)(nil),           // 6: cutwater.LinkLost
-	(*JobsChanged)(nil),        // 7: cutwater.JobsChanged
-	(*NodesChanged)(nil),       // 8: cutwater.NodesChanged
-	(*LeadershipChanged)(nil),  // 9: cutwater.LeadershipChanged
+	(*Presence)(nil),           // 7: cutwater.Presence
+	(*JobsChanged)(nil),        // 8: cutwater.JobsChanged
+	(*NodesChanged)(nil),       // 9: cutwater.NodesChanged
+	(*LeadershipChanged)(nil),  // 10: cutwater.LeadershipChanged
 }
 var file_dispatch_proto_depIdxs = []int32{
 	4, // 0: cutwater.SlotRequest.held:type_name -> cutwater.NodeSlots
@@ -667,7 +709,7 @@ func file_dispatch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dispatch_proto_rawDesc), len(file_dispatch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

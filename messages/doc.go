@@ -25,6 +25,7 @@
 //	CoordinatorRefused  agent -> dispatcher       lost: the order is repeated, and refused again
 //	SlotRequest         coordinator -> agent -> dispatcher   repeated every second while the job lives
 //	SlotOffer           dispatcher -> coordinator lost: the next request is answered again
+//	Presence            node -> agents of all others   lost: nothing was said; it keeps connections open
 //	NodeLost            agent -> coordinators and dispatcher of its node   within one process; the silence of the node says the same later
 //	JobsChanged, NodesChanged, LeadershipChanged   node -> its dispatcher   within one process; not lost
 //	LinkLost            agent -> task manager -> tasks of its node   within one process; a gap in the numbers says the same later

@@ -399,6 +399,7 @@ type Envelope struct {
 	//	*Envelope_CoordinatorRefused
 	//	*Envelope_SlotRequest
 	//	*Envelope_SlotOffer
+	//	*Envelope_Presence
 	//	*Envelope_JobQuery
 	//	*Envelope_JobView
 	Body          isEnvelope_Body `protobuf_oneof:"body"`
@@ -765,6 +766,15 @@ func (x *Envelope) GetSlotOffer() *SlotOffer {
 	return nil
 }
 
+func (x *Envelope) GetPresence() *Presence {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_Presence); ok {
+			return x.Presence
+		}
+	}
+	return nil
+}
+
 func (x *Envelope) GetJobQuery() *JobQuery {
 	if x != nil {
 		if x, ok := x.Body.(*Envelope_JobQuery); ok {
@@ -934,6 +944,10 @@ type Envelope_SlotOffer struct {
 	SlotOffer *SlotOffer `protobuf:"bytes,53,opt,name=slot_offer,json=slotOffer,proto3,oneof"`
 }
 
+type Envelope_Presence struct {
+	Presence *Presence `protobuf:"bytes,54,opt,name=presence,proto3,oneof"`
+}
+
 type Envelope_JobQuery struct {
 	// For people.
 	JobQuery *JobQuery `protobuf:"bytes,60,opt,name=job_query,json=jobQuery,proto3,oneof"`
@@ -1013,6 +1027,8 @@ func (*Envelope_SlotRequest) isEnvelope_Body() {}
 
 func (*Envelope_SlotOffer) isEnvelope_Body() {}
 
+func (*Envelope_Presence) isEnvelope_Body() {}
+
 func (*Envelope_JobQuery) isEnvelope_Body() {}
 
 func (*Envelope_JobView) isEnvelope_Body() {}
@@ -1039,7 +1055,7 @@ const file_transport_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x124\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x1a.cutwater.TransportRefusalR\arefusal\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x12\n" +
-	"\x10TransportGoodbye\"\xaa\x13\n" +
+	"\x10TransportGoodbye\"\xdc\x13\n" +
 	"\bEnvelope\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x126\n" +
 	"\agoodbye\x18\x02 \x01(\v2\x1a.cutwater.TransportGoodbyeH\x00R\agoodbye\x12:\n" +
@@ -1081,7 +1097,8 @@ const file_transport_proto_rawDesc = "" +
 	"\x13coordinator_refused\x183 \x01(\v2\x1c.cutwater.CoordinatorRefusedH\x00R\x12coordinatorRefused\x12:\n" +
 	"\fslot_request\x184 \x01(\v2\x15.cutwater.SlotRequestH\x00R\vslotRequest\x124\n" +
 	"\n" +
-	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOffer\x121\n" +
+	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOffer\x120\n" +
+	"\bpresence\x186 \x01(\v2\x12.cutwater.PresenceH\x00R\bpresence\x121\n" +
 	"\tjob_query\x18< \x01(\v2\x12.cutwater.JobQueryH\x00R\bjobQuery\x12.\n" +
 	"\bjob_view\x18= \x01(\v2\x11.cutwater.JobViewH\x00R\ajobViewB\x06\n" +
 	"\x04body*P\n" +
@@ -1154,8 +1171,9 @@ var file_transport_proto_goTypes = []any{
 	(*CoordinatorRefused)(nil),       // 37: cutwater.CoordinatorRefused
 	(*SlotRequest)(nil),              // 38: cutwater.SlotRequest
 	(*SlotOffer)(nil),                // 39: cutwater.SlotOffer
-	(*JobQuery)(nil),                 // 40: cutwater.JobQuery
-	(*JobView)(nil),                  // 41: cutwater.JobView
+	(*Presence)(nil),                 // 40: cutwater.Presence
+	(*JobQuery)(nil),                 // 41: cutwater.JobQuery
+	(*JobView)(nil),                  // 42: cutwater.JobView
 }
 var file_transport_proto_depIdxs = []int32{
 	0,  // 0: cutwater.TransportHello.lane:type_name -> cutwater.TransportLane
@@ -1195,13 +1213,14 @@ var file_transport_proto_depIdxs = []int32{
 	37, // 34: cutwater.Envelope.coordinator_refused:type_name -> cutwater.CoordinatorRefused
 	38, // 35: cutwater.Envelope.slot_request:type_name -> cutwater.SlotRequest
 	39, // 36: cutwater.Envelope.slot_offer:type_name -> cutwater.SlotOffer
-	40, // 37: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
-	41, // 38: cutwater.Envelope.job_view:type_name -> cutwater.JobView
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	40, // 37: cutwater.Envelope.presence:type_name -> cutwater.Presence
+	41, // 38: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
+	42, // 39: cutwater.Envelope.job_view:type_name -> cutwater.JobView
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_transport_proto_init() }
@@ -1251,6 +1270,7 @@ func file_transport_proto_init() {
 		(*Envelope_CoordinatorRefused)(nil),
 		(*Envelope_SlotRequest)(nil),
 		(*Envelope_SlotOffer)(nil),
+		(*Envelope_Presence)(nil),
 		(*Envelope_JobQuery)(nil),
 		(*Envelope_JobView)(nil),
 	}

@@ -11,6 +11,14 @@ import (
 // among the events that a Member reports, with those of package protocol/dispatch.
 type MemberEvent = membership.Event
 
+// NodeEnded: another node is gone. The reason says how that is known: by the end of a
+// connection, which takes milliseconds, or by the silence of gossip, which takes
+// seconds.
+type NodeEnded struct{ Node, Reason string }
+
+// String is the event as one line.
+func (e NodeEnded) String() string { return "node " + shortName(e.Node) + " has ended: " + e.Reason }
+
 // happened reports an event of this node.
 func (s *session) happened(e protocol.Event) {
 	job := ""

@@ -122,6 +122,7 @@ func (s *session) lost(name string, lane transport.Lane, err error) {
 }
 
 func (s *session) tellLost(name, reason string) {
+	s.happened(NodeEnded{name, reason})
 	s.tell(agent.Name, &messages.NodeLost{Node: name, Reason: reason})
 }
 

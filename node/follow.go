@@ -7,10 +7,12 @@ import (
 	"errors"
 	"time"
 
+	"cutwater/actors/agent"
 	"cutwater/actors/dispatcher"
 	"cutwater/cluster/membership"
 	"cutwater/cluster/metadata/replicated"
 	"cutwater/messages"
+	"cutwater/protocol/dispatch"
 )
 
 const (
@@ -57,6 +59,7 @@ func (s *session) look() {
 			s.tellLost(name, "gossip does not hear it any more")
 		}
 		s.tell(dispatcher.Name, &messages.NodesChanged{})
+		s.greet()
 		s.describe()
 		if _, err := s.store.Steer(s.ctx, s.member.options.Voters, s.clock.MonotonicMs(), s.roster.voters()); err != nil && s.ctx.Err() == nil {
 			s.member.options.Log.Info("the voters stay as they are", "error", err)
@@ -70,6 +73,16 @@ func (s *session) look() {
 			return
 		case <-s.news:
 		case <-ticker.C:
+		}
+	}
+}
+
+// greet keeps a connection to every other node, whose end shows that the process there
+// has ended.
+func (s *session) greet() {
+	for _, k := range s.roster.all() {
+		if name := nodeName(k.member.Meta); k.alive && name != s.name {
+			s.system.Send(s.system.Address(agent.Name), dispatch.AgentAddress(name), &messages.Presence{})
 		}
 	}
 }

@@ -250,6 +250,31 @@ func TestMembersAreLost(t *testing.T) {
 	c.exact(out, 12000)
 }
 
+// The end of a node is seen by all others long before gossip misses it, also where
+// nothing runs.
+func TestMemberEnds(t *testing.T) {
+	c := newCluster(t)
+	members := []*node.Member{c.start(), c.start(), c.start()}
+	c.ready(members...)
+	gone := members[1].Name()
+	if err := members[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*node.Member{members[0], members[2]} {
+		for e := range m.Events(t.Context(), 0, true) {
+			ended, ok := e.Event.(node.NodeEnded)
+			if !ok {
+				continue
+			}
+			if ended.Node != gone || strings.Contains(ended.Reason, "gossip") {
+				t.Errorf("seen as: %s", ended)
+			}
+			break
+		}
+	}
+	c.ready(members[0], members[2])
+}
+
 func (c *cluster) voters(m *node.Member) (n int) {
 	nodes, err := m.Nodes()
 	if err != nil {

@@ -72,6 +72,8 @@ func (a *Agent) Receive(m proto.Message) {
 			a.self.Send(job.CoordinatorAddress(node, id), proto.CloneOf(m))
 		}
 		a.self.Send(dispatch.Address(node), m)
+	case *messages.Presence:
+		// That there is a connection is all that it is for.
 	case *messages.LinkLost:
 		a.self.Send(job.TaskManagerAddress(a.self.System.Node()), m)
 	}

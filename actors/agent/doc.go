@@ -10,6 +10,7 @@
 //     leader. Without a leader it is dropped; it comes again.
 //   - NodeLost, from the node: told to the coordinators of this node and to its
 //     dispatcher.
+//   - Presence, from other nodes: nothing is done; it keeps a connection open.
 //   - LinkLost, from the node: told to its task manager.
 //   - WorkDone: how a start ended.
 package agent
