@@ -21,12 +21,12 @@ func TestSuspendOnFullDisk(t *testing.T) {
 	binary := build(t, "")
 	topology := flights(t, append(source("        rate: 2000\n        split-size: 64KiB\n"), "interval: 1s", "interval: 100ms")...)
 	c, lines := start(t, binary, topology)
-	lines.until("completed")
+	lines.until(t, "completed")
 	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	lines.until("no checkpoint was started: ") // the log of ids cannot grow
-	lines.until("restart")                     // so the job fails
+	lines.until(t, "no checkpoint was started: ") // the log of ids cannot grow
+	lines.until(t, "restart")                     // so the job fails
 	signalled := time.Now()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
