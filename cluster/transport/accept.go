@@ -171,7 +171,7 @@ func (t *Transport) read(c *conn, lane Lane) error {
 			continue
 		}
 		n.receivedMessages.Add(1)
-		n.receivedBytes.Add(uint64(frameHeader + len(c.message) + length))
+		n.receivedBytes.Add(uint64(c.size))
 		if !t.isClosed() {
 			t.options.Deliver(protocol.Address(e.To), m)
 		} else if b, ok := m.(*messages.RecordBatch); ok {

@@ -90,6 +90,7 @@ func frameOf(m proto.Message) ([]byte, error) {
 type frameReader struct {
 	r       *bufio.Reader
 	message []byte // reused
+	size    int    // of the last frame
 }
 
 // next reads one message, of at most limit bytes with its data, into m, and returns
@@ -106,6 +107,7 @@ func (f *frameReader) next(limit int64, m proto.Message) (data int, err error) {
 	if f.message, err = f.data(f.message[:0], int(size)); err != nil {
 		return 0, err
 	}
+	f.size = int(frameHeader + size + rest)
 	if err := proto.Unmarshal(f.message, m); err != nil {
 		return 0, fmt.Errorf("%w: %w", errFrame, err)
 	}

@@ -314,3 +314,32 @@ func TestDataThatCannotTravel(t *testing.T) {
 		t.Errorf("delivered %s", describe.Text(m))
 	}
 }
+
+// Where nobody listened a node may appear after all, as behind a firewall that refused
+// for it: it is connected again, and its death is told again.
+func TestBackAfterRefusal(t *testing.T) {
+	c := newCluster(t)
+	a := c.open(nodeA, Location{}, nil)
+	control, data := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	where := Location{Control: addrPort(control.Addr()), Data: addrPort(data.Addr())}
+	if err := errors.Join(control.Close(), data.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c.place(nodeB, where)
+	a.Send(to(nodeA), to(nodeB), heartbeat(1))
+	for range 3 {
+		if l := a.lostNext(); l.lane != Control || !errors.Is(l.err, ErrEnded) {
+			t.Errorf("told %v", l)
+		}
+		a.untilIdle(nodeB, Control)
+		a.Send(to(nodeA), to(nodeB), heartbeat(1)) // it is known already
+		a.untilIdle(nodeB, Control)
+		a.noLoss()
+		b := c.open(nodeB, where, nil)
+		a.Send(to(nodeA), to(nodeB), heartbeat(2))
+		if m := b.receive().m.(*messages.Heartbeat); m.Number != 2 {
+			t.Errorf("delivered %s", describe.Text(m))
+		}
+		b.kill()
+	}
+}

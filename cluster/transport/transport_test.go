@@ -49,6 +49,11 @@ func TestOrder(t *testing.T) {
 				data++
 			}
 		}
+		a.until("all is counted", func(c Counts) bool {
+			got := b.Counts()
+			return c.Control.SentBytes == got.Control.ReceivedBytes && c.Data.SentBytes == got.Data.ReceivedBytes &&
+				c.Control.SentMessages == count && c.Data.SentMessages == count && got.Data.ReceivedMessages == count
+		})
 		a.noLoss()
 		b.noLoss()
 	})
