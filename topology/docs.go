@@ -33,7 +33,7 @@ the same meaning there, and its default; where ours differs, the last lines of a
 	writeKeys(&b, sourceKeys)
 	b.WriteString(`## schema
 
-A schema is a map of field names and types, in the order of the columns: ` + "`int` (64 bits), `float`, `string`, `bool`,\n`timestamp` (RFC 3339), `{timestamp: \"2006/01/02 15:04\"}` (in the notation of Go's package time), `bytes`, `list`" + `.
+A schema is a map of field names and types, in the order of the columns: ` + "`int` (64 bits), `float`, `string`, `bool`,\n`timestamp` (RFC 3339, the years 1 to 9999), `{timestamp: \"2006/01/02 15:04\"}` (in the notation of Go's package time), `bytes`, `list`" + `.
 A field's name is a letter or ` + "`_`" + `, then letters, digits and ` + "`_`" + `. Every field can be null.
 
 ## expressions

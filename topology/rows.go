@@ -217,6 +217,9 @@ func (a *aggregator) Result(key row.Row, window stream.Interval, acc *aggregate.
 	}
 	at := len(a.keys)
 	if a.windowed {
+		if !row.ValidMs(window.StartMs) || !row.ValidMs(window.EndMs) {
+			return row.Row{}, stream.NoRestart(fmt.Errorf("%s: a window from %d to %d ms since 1970 is not in the years 1 to 9999, which timestamps are in; leave such records out with a filter", a.where, window.StartMs, window.EndMs))
+		}
 		a.cells[at], a.cells[at+1] = uint64(window.StartMs), uint64(window.EndMs)
 		at += 2
 	}

@@ -100,6 +100,11 @@ func decodeBase64(dst, src []byte) ([]byte, bool) {
 
 // mismatch says why a value does not fit its column.
 func (c *column) mismatch(value []byte) string {
+	if c.kind == row.Timestamp {
+		if _, ok := c.time.read(value); ok {
+			return fmt.Sprintf("field %q: %s is not in the years 1 to 9999 (UTC), which timestamps are in", c.name, quote(value))
+		}
+	}
 	return fmt.Sprintf("field %q: %s is not %s", c.name, quote(value), c.wanted())
 }
 

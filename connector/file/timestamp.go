@@ -3,6 +3,8 @@ package file
 import (
 	"strings"
 	"time"
+
+	"cutwater/stream/row"
 )
 
 // timeLayout parses timestamps of one layout. Layouts of fixed-width numbers,
@@ -87,8 +89,14 @@ func nextElement(layout string) (timeElement, int) {
 }
 
 // parse returns milliseconds since 1970, rounded down. A time without a zone is
-// in UTC.
+// in UTC. One that could not be written again, see row.ValidMs, is refused.
 func (l *timeLayout) parse(b []byte) (int64, bool) {
+	ms, ok := l.read(b)
+	return ms, ok && row.ValidMs(ms)
+}
+
+// read is parse for any year.
+func (l *timeLayout) read(b []byte) (int64, bool) {
 	if len(l.elements) > 0 {
 		if ms, ok := l.fast(b); ok {
 			return ms, true

@@ -2,8 +2,11 @@ package file
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
+
+	"cutwater/stream/row"
 )
 
 // Whatever the layout and the text, a timestamp is what package time makes of it.
@@ -31,9 +34,30 @@ func TestTimestampsEqualPackageTime(t *testing.T) {
 			}
 			want, err := time.Parse(as, string(text))
 			got, ok := l.parse(text)
-			if ok != (err == nil) || ok && got != want.UnixMilli() {
+			if ok != (err == nil && row.ValidMs(want.UnixMilli())) || ok && got != want.UnixMilli() {
 				t.Fatalf("layout %q, text %q: %d, %v; want %d, %v", layout, text, got, ok, want.UnixMilli(), err)
 			}
+		}
+	}
+}
+
+// The years 1 to 9999 are all there is, in UTC, whatever the zone of the text; what
+// lies outside is malformed, and the sentence says why.
+func TestTimestampYears(t *testing.T) {
+	c := newColumn(&row.Schema{Fields: []row.Field{{Name: "at", Kind: row.Timestamp}}}, 0)
+	for text, good := range map[string]bool{
+		"0001-01-01T00:00:00Z":          true,
+		"0000-12-31T23:59:59Z":          false,
+		"0001-01-01T00:00:00+00:01":     false,
+		"0000-12-31T23:59:59-01:00":     true,
+		"9999-12-31T23:59:59.999Z":      true,
+		"9999-12-31T23:59:59.999-00:01": false,
+	} {
+		if _, ok := c.scalar([]byte(text)); ok != good {
+			t.Errorf("%s: accepted %t", text, ok)
+		}
+		if want := "is not in the years 1 to 9999"; !good && !strings.Contains(c.mismatch([]byte(text)), want) {
+			t.Errorf("%s: %s", text, c.mismatch([]byte(text)))
 		}
 	}
 }

@@ -193,7 +193,7 @@ func truncate(args []value) (value, bool) {
 		if rest < 0 {
 			rest += unit
 		}
-		return ms - rest, ok
+		return timestamp(f, ms-rest, ok)
 	}), true
 }
 
@@ -201,7 +201,10 @@ func toTimestamp(args []value) (value, bool) {
 	x := args[0]
 	switch x.kind {
 	case row.Int:
-		return times(x.i), true
+		return times(func(f *Frame) (int64, bool) {
+			ms, ok := x.i(f)
+			return timestamp(f, ms, ok)
+		}), true
 	case row.String:
 		return times(func(f *Frame) (int64, bool) {
 			s, ok := x.s(f)
@@ -213,10 +216,19 @@ func toTimestamp(args []value) (value, bool) {
 				f.fail("%q is not a timestamp in RFC 3339, such as 2001-01-31T09:00:00Z", s)
 				return 0, false
 			}
-			return t.UnixMilli(), true
+			return timestamp(f, t.UnixMilli(), true)
 		}), true
 	}
 	return value{}, false
+}
+
+// timestamp passes on what a timestamp can be.
+func timestamp(f *Frame, ms int64, ok bool) (int64, bool) {
+	if ok && !row.ValidMs(ms) {
+		f.fail("%d ms since 1970 is not in the years 1 to 9999, which timestamps are in", ms)
+		return 0, false
+	}
+	return ms, ok
 }
 
 func toInt(args []value) (value, bool) {
