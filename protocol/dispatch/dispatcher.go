@@ -53,7 +53,7 @@ type Dispatcher struct {
 	ops        protocol.Ops
 	generation uint64 // of the timer
 	nowMs      int64  // of the running step
-	elapsedMs  int64  // since Start, as steps saw it: see passed
+	elapsedMs  int64  // since Start, as steps saw it: see begin
 
 	nodes []Node          // alive, by name
 	lost  map[string]bool // those that SetNodes still lists and NodeLost has ended

@@ -67,6 +67,9 @@ func (m *Machine) registerJob(c *messages.RegisterJob) *messages.MetadataResult 
 		return refused("job %s (%s) ended as %s and kept no checkpoint, so it cannot resume; start a new incarnation (--fresh, or --restore PATH)",
 			c.Job, r.Name, r.Status)
 	}
+	if c.NewIncarnation || Ended(r.Status) {
+		r.Coordinator = "" // whoever had the job has nothing to do with this one
+	}
 	return applied(m.fill(r, c))
 }
 
@@ -76,7 +79,6 @@ func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages
 	r.Settings = proto.CloneOf(c.Settings)
 	r.Topology = proto.CloneOf(c.Topology)
 	r.Status = messages.JobStatus_CREATED
-	r.Coordinator = "" // whoever had the job before has not heard of this
 	r.Failure = ""
 	r.ChangedMs = c.AtMs
 	return r
