@@ -122,7 +122,8 @@ func (s *session) job(ctx context.Context, id string) (*messages.JobRecord, erro
 	return r, nil
 }
 
-// View is how a job stands now, as its coordinator says. Errors: ErrUnknownJob,
+// View is how a job stands now, as its coordinator says; of one that has ended, how it
+// stood then, as long as its coordinator's node remembers. Errors: ErrUnknownJob,
 // ErrNoCoordinator, those of the metadata store.
 func (m *Member) View(ctx context.Context, id string, checkpoint uint64) (*messages.JobView, error) {
 	s, err := m.current()
@@ -134,14 +135,21 @@ func (m *Member) View(ctx context.Context, id string, checkpoint uint64) (*messa
 		if err != nil {
 			return nil, err
 		}
-		if machine.Ended(r.Status) || !s.roster.alive(hostOf(r.Coordinator)) {
+		if !s.roster.alive(hostOf(r.Coordinator)) {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrNoCoordinator, id, r.Status)
 		}
+		who := protocol.Address(r.Coordinator)
+		if machine.Ended(r.Status) {
+			who = askerAddress(hostOf(r.Coordinator))
+		}
 		wait, cancel := context.WithTimeout(ctx, askAgain)
-		view, err := s.asker.ask(wait, protocol.Address(r.Coordinator), &messages.JobQuery{Job: id, Checkpoint: checkpoint})
+		view, err := s.asker.ask(wait, who, &messages.JobQuery{Job: id, Checkpoint: checkpoint})
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
 			return view, err
+		case machine.Ended(r.Status):
+			return nil, fmt.Errorf("%w: job %s is %s, and its last view was forgotten", ErrNoCoordinator, id, r.Status)
 		}
 	}
 }

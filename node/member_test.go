@@ -224,6 +224,11 @@ func TestMembersRunAJob(t *testing.T) {
 	}
 	c.until(members[1], "the job ends", func() bool { return c.status(members[1], id).Status == messages.JobStatus_FINISHED })
 	c.exact(out, 10000)
+	for _, m := range members {
+		if view, err := m.View(t.Context(), id, 0); err != nil || view.Status != messages.JobStatus_FINISHED || view.Checkpoints.GetCounts().GetCompleted() == 0 {
+			t.Errorf("node %s sees of the ended job %v, %v", m.Name(), view, err)
+		}
+	}
 }
 
 // A node is lost with its tasks: the job goes on without it, and nothing is lost or

@@ -48,6 +48,8 @@ type Deps struct {
 	// JobEvent is told what happens in coordinators, with the id of the job, instead
 	// of Event. May be nil.
 	JobEvent func(job string, e protocol.Event)
+	// LastView is told how a job stood when its coordinator here ended. May be nil.
+	LastView func(*messages.JobView)
 }
 
 // Runtime runs tasks and coordinators on one node.
@@ -156,6 +158,7 @@ func (r *Runtime) StartJob(spec JobSpec) (*Job, error) {
 		},
 		Random:   r.deps.Random,
 		Event:    r.deps.eventOf(spec.Job),
+		LastView: r.deps.LastView,
 		Progress: spec.Progress,
 		Changed:  j.changed,
 		Ended:    j.end,

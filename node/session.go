@@ -179,6 +179,7 @@ func (s *session) startActors() (err error) {
 	s.runtime, err = NewRuntime(Deps{
 		System: s.system, FS: o.FS, Metadata: s.store, Programs: s.programs.find, Offer: s.programs.offer, Random: random,
 		ChannelMemoryBytes: o.ChannelMemoryBytes, ScratchDir: path.Join(o.DataDir, "scratch"), Event: s.happened, JobEvent: s.happenedTo,
+		LastView: func(v *messages.JobView) { s.asker.keep(v) },
 	})
 	if err != nil {
 		return err
