@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
+	"cutwater/protocol/job"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
 )
@@ -59,6 +60,9 @@ func Run(ctx context.Context, o ProcessOptions, program operator.Program, settin
 	case record == nil:
 		record = &messages.JobRecord{Job: NewJobID()}
 	case record.Status == messages.JobStatus_FINISHED:
+		if _, err := p.SweepEnded(context.WithoutCancel(ctx), record); err != nil && o.Event != nil {
+			o.Event(job.SweepFailed{Failure: err.Error()})
+		}
 		return record.Status, nil
 	}
 	graph := program.Graph()

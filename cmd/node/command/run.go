@@ -204,6 +204,12 @@ func runJob(cmd *cobra.Command, process *node.Process, l *loaded, f *runFlags, p
 	}
 	if record.Status == messages.JobStatus_FINISHED {
 		p.note(fmt.Sprintf("job %s (%s) has finished already; --fresh runs it again from the start", record.Name, record.Job))
+		switch swept, err := process.SweepEnded(context.Background(), record); {
+		case err != nil:
+			p.event(job.SweepFailed{Failure: err.Error()})
+		default:
+			p.event(job.Swept{Files: swept.Files, Bytes: swept.Bytes})
+		}
 		if *f.output == jsonText {
 			return finish(record.Status, nil)
 		}
