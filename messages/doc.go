@@ -16,6 +16,10 @@
 //	EndOfDataReached  task -> coordinator           resent until EndOfDataAck
 //	EndOfDataAck      coordinator -> task           as TaskStateAck
 //	Heartbeat         task manager <-> coordinator  lost: counts as silence; enough silence fails the node's tasks
+//	AdoptTasks        new coordinator -> task manager   resent twice a second until the answers come; after 3 s the tasks are not taken over
+//	AdoptableTasks    task manager -> new coordinator   sent for each repetition
+//	NewCoordinator    task manager -> its tasks         within one process; sent for each repetition
+//	TaskAccount       task -> new coordinator           sent for each repetition
 //	CancelJob         user -> coordinator           lost: the node that was asked repeats it until the job has ended
 //	SuspendJob        user -> coordinator           within one process; not lost
 //

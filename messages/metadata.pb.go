@@ -763,12 +763,14 @@ func (x *ForgetCheckpoints) GetCheckpoints() []uint64 {
 
 // SetJobStatus records how a job stands.
 type SetJobStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Status        JobStatus              `protobuf:"varint,3,opt,name=status,proto3,enum=cutwater.JobStatus" json:"status,omitempty"`
-	Failure       string                 `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
-	AtMs          int64                  `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Job     string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Epoch   uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Status  JobStatus              `protobuf:"varint,3,opt,name=status,proto3,enum=cutwater.JobStatus" json:"status,omitempty"`
+	Failure string                 `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	AtMs    int64                  `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// What runs, with the status RUNNING.
+	Deployment    *Deployment `protobuf:"bytes,6,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,6 +840,67 @@ func (x *SetJobStatus) GetAtMs() int64 {
 	return 0
 }
 
+func (x *SetJobStatus) GetDeployment() *Deployment {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
+// Deployment is an attempt whose tasks run, and the slots that they are in: where the
+// next coordinator looks for them.
+type Deployment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Slots         []*NodeSlots           `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deployment) Reset() {
+	*x = Deployment{}
+	mi := &file_metadata_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deployment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deployment) ProtoMessage() {}
+
+func (x *Deployment) ProtoReflect() protoreflect.Message {
+	mi := &file_metadata_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deployment.ProtoReflect.Descriptor instead.
+func (*Deployment) Descriptor() ([]byte, []int) {
+	return file_metadata_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Deployment) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Deployment) GetSlots() []*NodeSlots {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
 // FoundCluster gives the log the name of its cluster, once.
 type FoundCluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -849,7 +912,7 @@ type FoundCluster struct {
 
 func (x *FoundCluster) Reset() {
 	*x = FoundCluster{}
-	mi := &file_metadata_proto_msgTypes[8]
+	mi := &file_metadata_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +924,7 @@ func (x *FoundCluster) String() string {
 func (*FoundCluster) ProtoMessage() {}
 
 func (x *FoundCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[8]
+	mi := &file_metadata_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +937,7 @@ func (x *FoundCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundCluster.ProtoReflect.Descriptor instead.
 func (*FoundCluster) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{8}
+	return file_metadata_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FoundCluster) GetClusterId() string {
@@ -896,7 +959,7 @@ type YieldCluster struct {
 
 func (x *YieldCluster) Reset() {
 	*x = YieldCluster{}
-	mi := &file_metadata_proto_msgTypes[9]
+	mi := &file_metadata_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +971,7 @@ func (x *YieldCluster) String() string {
 func (*YieldCluster) ProtoMessage() {}
 
 func (x *YieldCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[9]
+	mi := &file_metadata_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +984,7 @@ func (x *YieldCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use YieldCluster.ProtoReflect.Descriptor instead.
 func (*YieldCluster) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{9}
+	return file_metadata_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *YieldCluster) GetToCluster() string {
@@ -946,7 +1009,7 @@ type MetadataResult struct {
 
 func (x *MetadataResult) Reset() {
 	*x = MetadataResult{}
-	mi := &file_metadata_proto_msgTypes[10]
+	mi := &file_metadata_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1021,7 @@ func (x *MetadataResult) String() string {
 func (*MetadataResult) ProtoMessage() {}
 
 func (x *MetadataResult) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[10]
+	mi := &file_metadata_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1034,7 @@ func (x *MetadataResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataResult.ProtoReflect.Descriptor instead.
 func (*MetadataResult) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{10}
+	return file_metadata_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MetadataResult) GetOutcome() MetadataOutcome {
@@ -1037,14 +1100,16 @@ type JobRecord struct {
 	LastCompleted uint64          `protobuf:"varint,14,opt,name=last_completed,json=lastCompleted,proto3" json:"last_completed,omitempty"`
 	Topology      *TopologySource `protobuf:"bytes,15,opt,name=topology,proto3" json:"topology,omitempty"`
 	// The address of the coordinator that started the epoch.
-	Coordinator   string `protobuf:"bytes,16,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	Coordinator string `protobuf:"bytes,16,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	// Of the status RUNNING; unset with any other.
+	Deployment    *Deployment `protobuf:"bytes,17,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_metadata_proto_msgTypes[11]
+	mi := &file_metadata_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1121,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[11]
+	mi := &file_metadata_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1134,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{11}
+	return file_metadata_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobRecord) GetJob() string {
@@ -1184,6 +1249,13 @@ func (x *JobRecord) GetCoordinator() string {
 	return ""
 }
 
+func (x *JobRecord) GetDeployment() *Deployment {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
 // MetadataSnapshot is the whole state of protocol/metadata.
 type MetadataSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1199,7 +1271,7 @@ type MetadataSnapshot struct {
 
 func (x *MetadataSnapshot) Reset() {
 	*x = MetadataSnapshot{}
-	mi := &file_metadata_proto_msgTypes[12]
+	mi := &file_metadata_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1283,7 @@ func (x *MetadataSnapshot) String() string {
 func (*MetadataSnapshot) ProtoMessage() {}
 
 func (x *MetadataSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_metadata_proto_msgTypes[12]
+	mi := &file_metadata_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1296,7 @@ func (x *MetadataSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataSnapshot.ProtoReflect.Descriptor instead.
 func (*MetadataSnapshot) Descriptor() ([]byte, []int) {
-	return file_metadata_proto_rawDescGZIP(), []int{12}
+	return file_metadata_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MetadataSnapshot) GetIndex() uint64 {
@@ -1259,7 +1331,7 @@ var File_metadata_proto protoreflect.FileDescriptor
 
 const file_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x0emetadata.proto\x12\bcutwater\x1a\tjob.proto\x1a\vstate.proto\"\xc0\x04\n" +
+	"\x0emetadata.proto\x12\bcutwater\x1a\x0edispatch.proto\x1a\tjob.proto\x1a\vstate.proto\"\xc0\x04\n" +
 	"\x0fMetadataCommand\x12:\n" +
 	"\fregister_job\x18\x01 \x01(\v2\x15.cutwater.RegisterJobH\x00R\vregisterJob\x127\n" +
 	"\vstart_epoch\x18\x02 \x01(\v2\x14.cutwater.StartEpochH\x00R\n" +
@@ -1316,13 +1388,20 @@ const file_metadata_proto_rawDesc = "" +
 	"\x11ForgetCheckpoints\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12 \n" +
-	"\vcheckpoints\x18\x03 \x03(\x04R\vcheckpoints\"\x92\x01\n" +
+	"\vcheckpoints\x18\x03 \x03(\x04R\vcheckpoints\"\xc8\x01\n" +
 	"\fSetJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x13.cutwater.JobStatusR\x06status\x12\x18\n" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x12\x13\n" +
-	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\"-\n" +
+	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\x124\n" +
+	"\n" +
+	"deployment\x18\x06 \x01(\v2\x14.cutwater.DeploymentR\n" +
+	"deployment\"Q\n" +
+	"\n" +
+	"Deployment\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\rR\aattempt\x12)\n" +
+	"\x05slots\x18\x02 \x03(\v2\x13.cutwater.NodeSlotsR\x05slots\"-\n" +
 	"\fFoundCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"-\n" +
@@ -1337,7 +1416,7 @@ const file_metadata_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\x04R\n" +
 	"checkpoint\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\xd5\x04\n" +
+	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\"\x8b\x05\n" +
 	"\tJobRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -1357,7 +1436,10 @@ const file_metadata_proto_rawDesc = "" +
 	"changed_ms\x18\r \x01(\x03R\tchangedMs\x12%\n" +
 	"\x0elast_completed\x18\x0e \x01(\x04R\rlastCompleted\x124\n" +
 	"\btopology\x18\x0f \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12 \n" +
-	"\vcoordinator\x18\x10 \x01(\tR\vcoordinator\"\x8f\x01\n" +
+	"\vcoordinator\x18\x10 \x01(\tR\vcoordinator\x124\n" +
+	"\n" +
+	"deployment\x18\x11 \x01(\v2\x14.cutwater.DeploymentR\n" +
+	"deployment\"\x8f\x01\n" +
 	"\x10MetadataSnapshot\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1d\n" +
@@ -1389,7 +1471,7 @@ func file_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_metadata_proto_goTypes = []any{
 	(MetadataOutcome)(0),         // 0: cutwater.MetadataOutcome
 	(*MetadataCommand)(nil),      // 1: cutwater.MetadataCommand
@@ -1400,15 +1482,17 @@ var file_metadata_proto_goTypes = []any{
 	(*RecordCompletion)(nil),     // 6: cutwater.RecordCompletion
 	(*ForgetCheckpoints)(nil),    // 7: cutwater.ForgetCheckpoints
 	(*SetJobStatus)(nil),         // 8: cutwater.SetJobStatus
-	(*FoundCluster)(nil),         // 9: cutwater.FoundCluster
-	(*YieldCluster)(nil),         // 10: cutwater.YieldCluster
-	(*MetadataResult)(nil),       // 11: cutwater.MetadataResult
-	(*JobRecord)(nil),            // 12: cutwater.JobRecord
-	(*MetadataSnapshot)(nil),     // 13: cutwater.MetadataSnapshot
-	(*JobGraph)(nil),             // 14: cutwater.JobGraph
-	(*JobSettings)(nil),          // 15: cutwater.JobSettings
-	(*TopologySource)(nil),       // 16: cutwater.TopologySource
-	(JobStatus)(0),               // 17: cutwater.JobStatus
+	(*Deployment)(nil),           // 9: cutwater.Deployment
+	(*FoundCluster)(nil),         // 10: cutwater.FoundCluster
+	(*YieldCluster)(nil),         // 11: cutwater.YieldCluster
+	(*MetadataResult)(nil),       // 12: cutwater.MetadataResult
+	(*JobRecord)(nil),            // 13: cutwater.JobRecord
+	(*MetadataSnapshot)(nil),     // 14: cutwater.MetadataSnapshot
+	(*JobGraph)(nil),             // 15: cutwater.JobGraph
+	(*JobSettings)(nil),          // 16: cutwater.JobSettings
+	(*TopologySource)(nil),       // 17: cutwater.TopologySource
+	(JobStatus)(0),               // 18: cutwater.JobStatus
+	(*NodeSlots)(nil),            // 19: cutwater.NodeSlots
 }
 var file_metadata_proto_depIdxs = []int32{
 	2,  // 0: cutwater.MetadataCommand.register_job:type_name -> cutwater.RegisterJob
@@ -1417,25 +1501,28 @@ var file_metadata_proto_depIdxs = []int32{
 	6,  // 3: cutwater.MetadataCommand.record_completion:type_name -> cutwater.RecordCompletion
 	7,  // 4: cutwater.MetadataCommand.forget_checkpoints:type_name -> cutwater.ForgetCheckpoints
 	8,  // 5: cutwater.MetadataCommand.set_job_status:type_name -> cutwater.SetJobStatus
-	9,  // 6: cutwater.MetadataCommand.found_cluster:type_name -> cutwater.FoundCluster
-	10, // 7: cutwater.MetadataCommand.yield_cluster:type_name -> cutwater.YieldCluster
-	14, // 8: cutwater.RegisterJob.graph:type_name -> cutwater.JobGraph
-	15, // 9: cutwater.RegisterJob.settings:type_name -> cutwater.JobSettings
-	16, // 10: cutwater.RegisterJob.topology:type_name -> cutwater.TopologySource
+	10, // 6: cutwater.MetadataCommand.found_cluster:type_name -> cutwater.FoundCluster
+	11, // 7: cutwater.MetadataCommand.yield_cluster:type_name -> cutwater.YieldCluster
+	15, // 8: cutwater.RegisterJob.graph:type_name -> cutwater.JobGraph
+	16, // 9: cutwater.RegisterJob.settings:type_name -> cutwater.JobSettings
+	17, // 10: cutwater.RegisterJob.topology:type_name -> cutwater.TopologySource
 	5,  // 11: cutwater.RecordCompletion.checkpoint:type_name -> cutwater.CompletedCheckpoint
-	17, // 12: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
-	0,  // 13: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
-	17, // 14: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
-	14, // 15: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
-	15, // 16: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
-	5,  // 17: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
-	16, // 18: cutwater.JobRecord.topology:type_name -> cutwater.TopologySource
-	12, // 19: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	18, // 12: cutwater.SetJobStatus.status:type_name -> cutwater.JobStatus
+	9,  // 13: cutwater.SetJobStatus.deployment:type_name -> cutwater.Deployment
+	19, // 14: cutwater.Deployment.slots:type_name -> cutwater.NodeSlots
+	0,  // 15: cutwater.MetadataResult.outcome:type_name -> cutwater.MetadataOutcome
+	18, // 16: cutwater.JobRecord.status:type_name -> cutwater.JobStatus
+	15, // 17: cutwater.JobRecord.graph:type_name -> cutwater.JobGraph
+	16, // 18: cutwater.JobRecord.settings:type_name -> cutwater.JobSettings
+	5,  // 19: cutwater.JobRecord.completed:type_name -> cutwater.CompletedCheckpoint
+	17, // 20: cutwater.JobRecord.topology:type_name -> cutwater.TopologySource
+	9,  // 21: cutwater.JobRecord.deployment:type_name -> cutwater.Deployment
+	13, // 22: cutwater.MetadataSnapshot.jobs:type_name -> cutwater.JobRecord
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_metadata_proto_init() }
@@ -1443,6 +1530,7 @@ func file_metadata_proto_init() {
 	if File_metadata_proto != nil {
 		return
 	}
+	file_dispatch_proto_init()
 	file_job_proto_init()
 	file_state_proto_init()
 	file_metadata_proto_msgTypes[0].OneofWrappers = []any{
@@ -1461,7 +1549,7 @@ func file_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_metadata_proto_rawDesc), len(file_metadata_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -240,7 +240,10 @@ type Deploy struct {
 	// The task had finished before the restored checkpoint.
 	Finished bool `protobuf:"varint,12,opt,name=finished,proto3" json:"finished,omitempty"`
 	// What the program is built from, where the binary does not have it.
-	Topology      *TopologySource `protobuf:"bytes,13,opt,name=topology,proto3" json:"topology,omitempty"`
+	Topology *TopologySource `protobuf:"bytes,13,opt,name=topology,proto3" json:"topology,omitempty"`
+	// Of plan, settings and program. Only a coordinator that has the same takes the
+	// task over.
+	Fingerprint   uint64 `protobuf:"fixed64,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +367,13 @@ func (x *Deploy) GetTopology() *TopologySource {
 		return x.Topology
 	}
 	return nil
+}
+
+func (x *Deploy) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
 }
 
 // TaskRestore is the task's share of a checkpoint.
@@ -1438,6 +1448,447 @@ func (x *SplitAck) GetNumber() uint64 {
 	return 0
 }
 
+// AdoptTasks is what a job's new coordinator asks the task managers that ran the
+// tasks of the one before: who is there? From then on those tasks answer to it. It is
+// resent until the AdoptableTasks come, and the TaskAccount of each task in them.
+type AdoptTasks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The epoch of the new coordinator, and the attempt that was on record as running.
+	Fence *Fence `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	// Address of the new coordinator.
+	Coordinator string `protobuf:"bytes,2,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	// The newest completed checkpoint, or 0.
+	Completed uint64 `protobuf:"varint,3,opt,name=completed,proto3" json:"completed,omitempty"`
+	// The highest checkpoint id that was given out. What is above completed, up to it,
+	// will never complete.
+	Last          uint64 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptTasks) Reset() {
+	*x = AdoptTasks{}
+	mi := &file_task_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptTasks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptTasks) ProtoMessage() {}
+
+func (x *AdoptTasks) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptTasks.ProtoReflect.Descriptor instead.
+func (*AdoptTasks) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AdoptTasks) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *AdoptTasks) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+func (x *AdoptTasks) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *AdoptTasks) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// AdoptableTasks answers AdoptTasks: the tasks of the job that run on the node, of any
+// attempt, and those of the fence's attempt that have ended.
+type AdoptableTasks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Tasks         []*AdoptableTask       `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptableTasks) Reset() {
+	*x = AdoptableTasks{}
+	mi := &file_task_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptableTasks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptableTasks) ProtoMessage() {}
+
+func (x *AdoptableTasks) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptableTasks.ProtoReflect.Descriptor instead.
+func (*AdoptableTasks) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AdoptableTasks) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *AdoptableTasks) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdoptableTasks) GetTasks() []*AdoptableTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+// AdoptableTask is one of them.
+type AdoptableTask struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Task    *TaskId                `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Attempt uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// How it ended; unset while it runs.
+	Ended TaskState `protobuf:"varint,3,opt,name=ended,proto3,enum=cutwater.TaskState" json:"ended,omitempty"`
+	// Of its Deploy.
+	Fingerprint   uint64 `protobuf:"fixed64,4,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptableTask) Reset() {
+	*x = AdoptableTask{}
+	mi := &file_task_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptableTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptableTask) ProtoMessage() {}
+
+func (x *AdoptableTask) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptableTask.ProtoReflect.Descriptor instead.
+func (*AdoptableTask) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AdoptableTask) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *AdoptableTask) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AdoptableTask) GetEnded() TaskState {
+	if x != nil {
+		return x.Ended
+	}
+	return TaskState_TASK_STATE_UNSPECIFIED
+}
+
+func (x *AdoptableTask) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return 0
+}
+
+// NewCoordinator tells a task to whom it answers from now on.
+type NewCoordinator struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Fence       *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Coordinator string                 `protobuf:"bytes,2,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	// As in AdoptTasks.
+	Completed     uint64 `protobuf:"varint,3,opt,name=completed,proto3" json:"completed,omitempty"`
+	Last          uint64 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewCoordinator) Reset() {
+	*x = NewCoordinator{}
+	mi := &file_task_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewCoordinator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewCoordinator) ProtoMessage() {}
+
+func (x *NewCoordinator) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewCoordinator.ProtoReflect.Descriptor instead.
+func (*NewCoordinator) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *NewCoordinator) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *NewCoordinator) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+func (x *NewCoordinator) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *NewCoordinator) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// TaskAccount is a task's own account of itself, for its new coordinator: what the one
+// before kept of it in memory.
+type TaskAccount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fence *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task  *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	State TaskState              `protobuf:"varint,3,opt,name=state,proto3,enum=cutwater.TaskState" json:"state,omitempty"`
+	// All inputs of the task have ended.
+	EndOfData bool `protobuf:"varint,4,opt,name=end_of_data,json=endOfData,proto3" json:"end_of_data,omitempty"`
+	// It had finished before the checkpoint that it was deployed from.
+	DeployedFinished bool `protobuf:"varint,5,opt,name=deployed_finished,json=deployedFinished,proto3" json:"deployed_finished,omitempty"`
+	// The newest completed checkpoint that is part of its past: the one that it was
+	// restored from, or one that it took.
+	Completed uint64 `protobuf:"varint,6,opt,name=completed,proto3" json:"completed,omitempty"`
+	// The splits that came behind its barrier of that checkpoint, in their order.
+	Received []*ReceivedSplit `protobuf:"bytes,7,rep,name=received,proto3" json:"received,omitempty"`
+	// There were too many of them to keep.
+	ReceivedTruncated bool `protobuf:"varint,8,opt,name=received_truncated,json=receivedTruncated,proto3" json:"received_truncated,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *TaskAccount) Reset() {
+	*x = TaskAccount{}
+	mi := &file_task_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskAccount) ProtoMessage() {}
+
+func (x *TaskAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskAccount.ProtoReflect.Descriptor instead.
+func (*TaskAccount) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TaskAccount) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *TaskAccount) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *TaskAccount) GetState() TaskState {
+	if x != nil {
+		return x.State
+	}
+	return TaskState_TASK_STATE_UNSPECIFIED
+}
+
+func (x *TaskAccount) GetEndOfData() bool {
+	if x != nil {
+		return x.EndOfData
+	}
+	return false
+}
+
+func (x *TaskAccount) GetDeployedFinished() bool {
+	if x != nil {
+		return x.DeployedFinished
+	}
+	return false
+}
+
+func (x *TaskAccount) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *TaskAccount) GetReceived() []*ReceivedSplit {
+	if x != nil {
+		return x.Received
+	}
+	return nil
+}
+
+func (x *TaskAccount) GetReceivedTruncated() bool {
+	if x != nil {
+		return x.ReceivedTruncated
+	}
+	return false
+}
+
+// ReceivedSplit is a split that a reader was given.
+type ReceivedSplit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The newest checkpoint whose barrier the reader had passed.
+	Behind        uint64 `protobuf:"varint,2,opt,name=behind,proto3" json:"behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceivedSplit) Reset() {
+	*x = ReceivedSplit{}
+	mi := &file_task_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceivedSplit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceivedSplit) ProtoMessage() {}
+
+func (x *ReceivedSplit) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceivedSplit.ProtoReflect.Descriptor instead.
+func (*ReceivedSplit) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReceivedSplit) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReceivedSplit) GetBehind() uint64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
 var File_task_proto protoreflect.FileDescriptor
 
 const file_task_proto_rawDesc = "" +
@@ -1451,7 +1902,7 @@ const file_task_proto_rawDesc = "" +
 	"\rOutputChannel\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\rR\x04edge\x12\x1a\n" +
 	"\breceiver\x18\x02 \x01(\tR\breceiver\x12)\n" +
-	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xa0\x04\n" +
+	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xc2\x04\n" +
 	"\x06Deploy\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
@@ -1466,7 +1917,8 @@ const file_task_proto_rawDesc = "" +
 	" \x01(\tR\vcoordinator\x12\x18\n" +
 	"\aprogram\x18\v \x01(\tR\aprogram\x12\x1a\n" +
 	"\bfinished\x18\f \x01(\bR\bfinished\x124\n" +
-	"\btopology\x18\r \x01(\v2\x18.cutwater.TopologySourceR\btopology\"f\n" +
+	"\btopology\x18\r \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12 \n" +
+	"\vfingerprint\x18\x0e \x01(\x06R\vfingerprint\"f\n" +
 	"\vTaskRestore\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\x04R\n" +
@@ -1554,7 +2006,39 @@ const file_task_proto_rawDesc = "" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x04R\x06number*\xc1\x01\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\"\x87\x01\n" +
+	"\n" +
+	"AdoptTasks\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
+	"\vcoordinator\x18\x02 \x01(\tR\vcoordinator\x12\x1c\n" +
+	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\"z\n" +
+	"\x0eAdoptableTasks\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12-\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x17.cutwater.AdoptableTaskR\x05tasks\"\x9c\x01\n" +
+	"\rAdoptableTask\x12$\n" +
+	"\x04task\x18\x01 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12)\n" +
+	"\x05ended\x18\x03 \x01(\x0e2\x13.cutwater.TaskStateR\x05ended\x12 \n" +
+	"\vfingerprint\x18\x04 \x01(\x06R\vfingerprint\"\x8b\x01\n" +
+	"\x0eNewCoordinator\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
+	"\vcoordinator\x18\x02 \x01(\tR\vcoordinator\x12\x1c\n" +
+	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\"\xd4\x02\n" +
+	"\vTaskAccount\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12)\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x13.cutwater.TaskStateR\x05state\x12\x1e\n" +
+	"\vend_of_data\x18\x04 \x01(\bR\tendOfData\x12+\n" +
+	"\x11deployed_finished\x18\x05 \x01(\bR\x10deployedFinished\x12\x1c\n" +
+	"\tcompleted\x18\x06 \x01(\x04R\tcompleted\x123\n" +
+	"\breceived\x18\a \x03(\v2\x17.cutwater.ReceivedSplitR\breceived\x12-\n" +
+	"\x12received_truncated\x18\b \x01(\bR\x11receivedTruncated\"7\n" +
+	"\rReceivedSplit\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06behind\x18\x02 \x01(\x04R\x06behind*\xc1\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTASK_CREATED\x10\x01\x12\x12\n" +
@@ -1579,7 +2063,7 @@ func file_task_proto_rawDescGZIP() []byte {
 }
 
 var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_task_proto_goTypes = []any{
 	(TaskState)(0),           // 0: cutwater.TaskState
 	(*InputChannel)(nil),     // 1: cutwater.InputChannel
@@ -1600,58 +2084,74 @@ var file_task_proto_goTypes = []any{
 	(*SourceProgress)(nil),   // 16: cutwater.SourceProgress
 	(*EnumeratorState)(nil),  // 17: cutwater.EnumeratorState
 	(*SplitAck)(nil),         // 18: cutwater.SplitAck
-	(*Fence)(nil),            // 19: cutwater.Fence
-	(*TaskId)(nil),           // 20: cutwater.TaskId
-	(*Vertex)(nil),           // 21: cutwater.Vertex
-	(*PlanEdge)(nil),         // 22: cutwater.PlanEdge
-	(*JobSettings)(nil),      // 23: cutwater.JobSettings
-	(*TopologySource)(nil),   // 24: cutwater.TopologySource
-	(*KeyedState)(nil),       // 25: cutwater.KeyedState
-	(*OperatorList)(nil),     // 26: cutwater.OperatorList
+	(*AdoptTasks)(nil),       // 19: cutwater.AdoptTasks
+	(*AdoptableTasks)(nil),   // 20: cutwater.AdoptableTasks
+	(*AdoptableTask)(nil),    // 21: cutwater.AdoptableTask
+	(*NewCoordinator)(nil),   // 22: cutwater.NewCoordinator
+	(*TaskAccount)(nil),      // 23: cutwater.TaskAccount
+	(*ReceivedSplit)(nil),    // 24: cutwater.ReceivedSplit
+	(*Fence)(nil),            // 25: cutwater.Fence
+	(*TaskId)(nil),           // 26: cutwater.TaskId
+	(*Vertex)(nil),           // 27: cutwater.Vertex
+	(*PlanEdge)(nil),         // 28: cutwater.PlanEdge
+	(*JobSettings)(nil),      // 29: cutwater.JobSettings
+	(*TopologySource)(nil),   // 30: cutwater.TopologySource
+	(*KeyedState)(nil),       // 31: cutwater.KeyedState
+	(*OperatorList)(nil),     // 32: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
-	19, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
-	20, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
-	21, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
-	22, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
+	25, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
+	26, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
+	27, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
+	28, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
 	1,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
 	2,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
-	23, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
+	29, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
 	4,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
-	24, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
+	30, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
 	5,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	25, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	26, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	19, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	20, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	19, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	20, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	31, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	32, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	25, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	26, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	25, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	26, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
 	0,  // 16: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
 	7,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	19, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	20, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	25, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	26, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
 	0,  // 20: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	19, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	20, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	19, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	20, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	20, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	19, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	19, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	20, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	19, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	20, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	25, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	26, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	25, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	26, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	26, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	25, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	25, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	26, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	25, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	26, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
 	14, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	19, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	20, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	25, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	26, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
 	14, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	19, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
-	20, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	25, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	26, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	25, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
+	25, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
+	21, // 39: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
+	26, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
+	0,  // 41: cutwater.AdoptableTask.ended:type_name -> cutwater.TaskState
+	25, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
+	25, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
+	26, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
+	0,  // 45: cutwater.TaskAccount.state:type_name -> cutwater.TaskState
+	24, // 46: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }
@@ -1667,7 +2167,7 @@ func file_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_task_proto_rawDesc), len(file_task_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

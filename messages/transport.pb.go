@@ -400,6 +400,9 @@ type Envelope struct {
 	//	*Envelope_SlotRequest
 	//	*Envelope_SlotOffer
 	//	*Envelope_Presence
+	//	*Envelope_AdoptTasks
+	//	*Envelope_AdoptableTasks
+	//	*Envelope_TaskAccount
 	//	*Envelope_JobQuery
 	//	*Envelope_JobView
 	Body          isEnvelope_Body `protobuf_oneof:"body"`
@@ -775,6 +778,33 @@ func (x *Envelope) GetPresence() *Presence {
 	return nil
 }
 
+func (x *Envelope) GetAdoptTasks() *AdoptTasks {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_AdoptTasks); ok {
+			return x.AdoptTasks
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetAdoptableTasks() *AdoptableTasks {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_AdoptableTasks); ok {
+			return x.AdoptableTasks
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetTaskAccount() *TaskAccount {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_TaskAccount); ok {
+			return x.TaskAccount
+		}
+	}
+	return nil
+}
+
 func (x *Envelope) GetJobQuery() *JobQuery {
 	if x != nil {
 		if x, ok := x.Body.(*Envelope_JobQuery); ok {
@@ -948,6 +978,19 @@ type Envelope_Presence struct {
 	Presence *Presence `protobuf:"bytes,54,opt,name=presence,proto3,oneof"`
 }
 
+type Envelope_AdoptTasks struct {
+	// Tasks that change their coordinator.
+	AdoptTasks *AdoptTasks `protobuf:"bytes,55,opt,name=adopt_tasks,json=adoptTasks,proto3,oneof"`
+}
+
+type Envelope_AdoptableTasks struct {
+	AdoptableTasks *AdoptableTasks `protobuf:"bytes,56,opt,name=adoptable_tasks,json=adoptableTasks,proto3,oneof"`
+}
+
+type Envelope_TaskAccount struct {
+	TaskAccount *TaskAccount `protobuf:"bytes,57,opt,name=task_account,json=taskAccount,proto3,oneof"`
+}
+
 type Envelope_JobQuery struct {
 	// For people.
 	JobQuery *JobQuery `protobuf:"bytes,60,opt,name=job_query,json=jobQuery,proto3,oneof"`
@@ -1029,6 +1072,12 @@ func (*Envelope_SlotOffer) isEnvelope_Body() {}
 
 func (*Envelope_Presence) isEnvelope_Body() {}
 
+func (*Envelope_AdoptTasks) isEnvelope_Body() {}
+
+func (*Envelope_AdoptableTasks) isEnvelope_Body() {}
+
+func (*Envelope_TaskAccount) isEnvelope_Body() {}
+
 func (*Envelope_JobQuery) isEnvelope_Body() {}
 
 func (*Envelope_JobView) isEnvelope_Body() {}
@@ -1055,7 +1104,7 @@ const file_transport_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x124\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x1a.cutwater.TransportRefusalR\arefusal\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x12\n" +
-	"\x10TransportGoodbye\"\xdc\x13\n" +
+	"\x10TransportGoodbye\"\x96\x15\n" +
 	"\bEnvelope\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x126\n" +
 	"\agoodbye\x18\x02 \x01(\v2\x1a.cutwater.TransportGoodbyeH\x00R\agoodbye\x12:\n" +
@@ -1098,7 +1147,11 @@ const file_transport_proto_rawDesc = "" +
 	"\fslot_request\x184 \x01(\v2\x15.cutwater.SlotRequestH\x00R\vslotRequest\x124\n" +
 	"\n" +
 	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOffer\x120\n" +
-	"\bpresence\x186 \x01(\v2\x12.cutwater.PresenceH\x00R\bpresence\x121\n" +
+	"\bpresence\x186 \x01(\v2\x12.cutwater.PresenceH\x00R\bpresence\x127\n" +
+	"\vadopt_tasks\x187 \x01(\v2\x14.cutwater.AdoptTasksH\x00R\n" +
+	"adoptTasks\x12C\n" +
+	"\x0fadoptable_tasks\x188 \x01(\v2\x18.cutwater.AdoptableTasksH\x00R\x0eadoptableTasks\x12:\n" +
+	"\ftask_account\x189 \x01(\v2\x15.cutwater.TaskAccountH\x00R\vtaskAccount\x121\n" +
 	"\tjob_query\x18< \x01(\v2\x12.cutwater.JobQueryH\x00R\bjobQuery\x12.\n" +
 	"\bjob_view\x18= \x01(\v2\x11.cutwater.JobViewH\x00R\ajobViewB\x06\n" +
 	"\x04body*P\n" +
@@ -1172,8 +1225,11 @@ var file_transport_proto_goTypes = []any{
 	(*SlotRequest)(nil),              // 38: cutwater.SlotRequest
 	(*SlotOffer)(nil),                // 39: cutwater.SlotOffer
 	(*Presence)(nil),                 // 40: cutwater.Presence
-	(*JobQuery)(nil),                 // 41: cutwater.JobQuery
-	(*JobView)(nil),                  // 42: cutwater.JobView
+	(*AdoptTasks)(nil),               // 41: cutwater.AdoptTasks
+	(*AdoptableTasks)(nil),           // 42: cutwater.AdoptableTasks
+	(*TaskAccount)(nil),              // 43: cutwater.TaskAccount
+	(*JobQuery)(nil),                 // 44: cutwater.JobQuery
+	(*JobView)(nil),                  // 45: cutwater.JobView
 }
 var file_transport_proto_depIdxs = []int32{
 	0,  // 0: cutwater.TransportHello.lane:type_name -> cutwater.TransportLane
@@ -1214,13 +1270,16 @@ var file_transport_proto_depIdxs = []int32{
 	38, // 35: cutwater.Envelope.slot_request:type_name -> cutwater.SlotRequest
 	39, // 36: cutwater.Envelope.slot_offer:type_name -> cutwater.SlotOffer
 	40, // 37: cutwater.Envelope.presence:type_name -> cutwater.Presence
-	41, // 38: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
-	42, // 39: cutwater.Envelope.job_view:type_name -> cutwater.JobView
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 38: cutwater.Envelope.adopt_tasks:type_name -> cutwater.AdoptTasks
+	42, // 39: cutwater.Envelope.adoptable_tasks:type_name -> cutwater.AdoptableTasks
+	43, // 40: cutwater.Envelope.task_account:type_name -> cutwater.TaskAccount
+	44, // 41: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
+	45, // 42: cutwater.Envelope.job_view:type_name -> cutwater.JobView
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_transport_proto_init() }
@@ -1271,6 +1330,9 @@ func file_transport_proto_init() {
 		(*Envelope_SlotRequest)(nil),
 		(*Envelope_SlotOffer)(nil),
 		(*Envelope_Presence)(nil),
+		(*Envelope_AdoptTasks)(nil),
+		(*Envelope_AdoptableTasks)(nil),
+		(*Envelope_TaskAccount)(nil),
 		(*Envelope_JobQuery)(nil),
 		(*Envelope_JobView)(nil),
 	}

@@ -79,6 +79,7 @@ func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages
 	r.Settings = proto.CloneOf(c.Settings)
 	r.Topology = proto.CloneOf(c.Topology)
 	r.Status = messages.JobStatus_CREATED
+	r.Deployment = nil
 	r.Failure = ""
 	r.ChangedMs = c.AtMs
 	return r
@@ -108,7 +109,8 @@ func (m *Machine) startEpoch(c *messages.StartEpoch) *messages.MetadataResult {
 	return applied(r)
 }
 
-// setStatus records how the job stands. What has ended stays so.
+// setStatus records how the job stands, and while it runs, where. What has ended
+// stays so.
 func (m *Machine) setStatus(c *messages.SetJobStatus) *messages.MetadataResult {
 	r, no := m.current(c.Job, c.Epoch)
 	switch {
@@ -120,6 +122,10 @@ func (m *Machine) setStatus(c *messages.SetJobStatus) *messages.MetadataResult {
 		return refused("job %s has ended as %s and cannot become %s", c.Job, r.Status, c.Status)
 	}
 	r.Status = c.Status
+	r.Deployment = nil
+	if c.Status == messages.JobStatus_RUNNING {
+		r.Deployment = proto.CloneOf(c.Deployment)
+	}
 	r.Failure = c.Failure
 	r.ChangedMs = c.AtMs
 	return applied(r)

@@ -88,7 +88,8 @@ func command(d *script.Directive) (*messages.MetadataCommand, error) {
 			Job: job, Epoch: epoch, Checkpoints: numbers(d.Arg("checkpoints", ""))}}}, nil
 	case "status":
 		return &messages.MetadataCommand{Command: &messages.MetadataCommand_SetJobStatus{SetJobStatus: &messages.SetJobStatus{
-			Job: job, Epoch: epoch, Status: messages.JobStatus(messages.JobStatus_value[d.Arg("to", "")]), Failure: d.Arg("failure", ""), AtMs: d.Int("at", 1)}}}, nil
+			Job: job, Epoch: epoch, Status: messages.JobStatus(messages.JobStatus_value[d.Arg("to", "")]), Failure: d.Arg("failure", ""), AtMs: d.Int("at", 1),
+			Deployment: deploymentOf(d)}}}, nil
 	case "found":
 		return &messages.MetadataCommand{Command: &messages.MetadataCommand_FoundCluster{FoundCluster: &messages.FoundCluster{ClusterId: clusterID(d)}}}, nil
 	case "yield":
@@ -97,6 +98,13 @@ func command(d *script.Directive) (*messages.MetadataCommand, error) {
 		return &messages.MetadataCommand{}, nil
 	}
 	return nil, fmt.Errorf("unknown directive %s", d.Verb)
+}
+
+func deploymentOf(d *script.Directive) *messages.Deployment {
+	if !d.Has("attempt") {
+		return nil
+	}
+	return &messages.Deployment{Attempt: uint32(d.Int("attempt", 0)), Slots: []*messages.NodeSlots{{Node: d.Arg("node", "n1"), Slots: 2}}}
 }
 
 func topologyOf(d *script.Directive) *messages.TopologySource {
