@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"time"
 
 	"cutwater/cluster/membership"
@@ -18,6 +19,14 @@ type NodeEnded struct{ Node, Reason string }
 
 // String is the event as one line.
 func (e NodeEnded) String() string { return "node " + shortName(e.Node) + " has ended: " + e.Reason }
+
+// MetadataLed: this node leads the metadata. No two nodes ever do in one term.
+type MetadataLed struct{ Term uint64 }
+
+// String is the event as one line.
+func (e MetadataLed) String() string {
+	return fmt.Sprintf("this node leads the metadata in term %d", e.Term)
+}
 
 // happened reports an event of this node.
 func (s *session) happened(e protocol.Event) {

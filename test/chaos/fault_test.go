@@ -1,0 +1,227 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// kind is what can go wrong.
+type kind string
+
+const (
+	kill  kind = "kill"
+	pause kind = "pause"
+	cut   kind = "cut"
+	flap  kind = "flap"
+	blind kind = "blind"
+	lost  kind = "unroutable"
+	full  kind = "full"
+	roll  kind = "roll"
+)
+
+// leavePatience is how long a node may take to leave, and somewhat more.
+const leavePatience = 45 * time.Second
+
+// flapEvery is how long a cable is out, and then in.
+const flapEvery = 700 * time.Millisecond
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	kind  kind
+	at    time.Duration // from the beginning of the round
+	lasts time.Duration
+	// node is whom it befalls, unless leader: then the one that leads, if there is one.
+	node   int
+	leader bool
+	// other is whom node does not reach.
+	other int
+
+	victim *node // once it has begun
+}
+
+func (f *fault) String() string {
+	who := fmt.Sprint("node ", f.node)
+	if f.leader {
+		who = fmt.Sprintf("the leader (else node %d)", f.node)
+	}
+	switch f.kind {
+	case roll:
+		return fmt.Sprintf("at %v: roll", f.at)
+	case blind, lost:
+		who += fmt.Sprintf(" towards node %d", f.other)
+	}
+	return fmt.Sprintf("at %v: %s %s for %v", f.at, f.kind, who, f.lasts)
+}
+
+// limits are those of a round.
+type limits struct {
+	nodes     int
+	breakable bool          // the network and the disks
+	span      time.Duration // in which faults begin
+	pause     time.Duration // the longest one
+}
+
+// schedule draws the faults of a round, in the order of their beginnings.
+func schedule(seed uint64, l limits) []*fault {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	between := func(low, high time.Duration) time.Duration {
+		return low + time.Duration(rng.Int64N(int64(high-low)/int64(time.Millisecond)+1))*time.Millisecond
+	}
+	if rng.IntN(8) == 0 {
+		return []*fault{{kind: roll, at: between(0, l.span/4)}}
+	}
+	kinds := []kind{kill, kill, pause}
+	if l.breakable {
+		kinds = append(kinds, cut, cut, flap, blind, lost, full)
+	}
+	faults := make([]*fault, 1+rng.IntN(4))
+	for i := range faults {
+		f := &fault{kind: kinds[rng.IntN(len(kinds))], at: between(0, l.span), leader: rng.IntN(2) == 0, node: 1 + rng.IntN(l.nodes)}
+		f.other = 1 + (f.node+rng.IntN(l.nodes-1))%l.nodes
+		switch f.kind {
+		case kill:
+			f.lasts = between(0, l.span/2)
+		case pause:
+			f.lasts = between(time.Second, l.pause)
+		default:
+			f.lasts = between(time.Second, l.span)
+		}
+		faults[i] = f
+	}
+	slices.SortStableFunc(faults, func(a, b *fault) int { return int(a.at - b.at) })
+	return faults
+}
+
+// begin makes the fault happen.
+func (c *cluster) begin(ctx context.Context, f *fault) error {
+	f.victim = c.nodes[f.node-1]
+	if f.leader {
+		if leads := c.leader(ctx); leads != nil {
+			f.victim = leads
+		}
+	}
+	if f.other == f.victim.index {
+		f.other = f.victim.index%len(c.nodes) + 1
+	}
+	switch f.kind {
+	case kill:
+		f.victim.kill()
+	case pause:
+		f.victim.signal(syscall.SIGSTOP, false)
+	case cut:
+		return c.net.cable(f.victim.index, false)
+	case flap:
+		return c.flap(ctx, f)
+	case blind:
+		return c.net.lose(f.victim.index, f.other, silent)
+	case lost:
+		return c.net.lose(f.victim.index, f.other, unroutable)
+	case full:
+		return f.victim.fill()
+	case roll:
+		return c.roll(ctx)
+	}
+	return nil
+}
+
+// end mends it.
+func (c *cluster) end(f *fault) error {
+	switch f.kind {
+	case kill:
+		return f.victim.start()
+	case pause:
+		f.victim.signal(syscall.SIGCONT, false)
+	case cut, flap:
+		return c.net.cable(f.victim.index, true)
+	case blind, lost:
+		return c.net.lose(f.victim.index, f.other, nothing)
+	case full:
+		return f.victim.free()
+	}
+	return nil
+}
+
+// flap pulls the cable and plugs it in again and again, for as long as the fault lasts.
+func (c *cluster) flap(ctx context.Context, f *fault) error {
+	for end := time.Now().Add(f.lasts); time.Now().Before(end) && ctx.Err() == nil; {
+		for _, in := range []bool{false, true} {
+			if err := c.net.cable(f.victim.index, in); err != nil {
+				return err
+			}
+			time.Sleep(flapEvery)
+		}
+	}
+	return nil
+}
+
+// roll stops and starts one node after the other.
+func (c *cluster) roll(ctx context.Context) error {
+	for _, n := range c.nodes {
+		if err := n.stop(leavePatience); err != nil {
+			return err
+		}
+		if err := n.start(); err != nil {
+			return err
+		}
+		if _, err := c.awaitOne(ctx, healTime); err != nil {
+			return fmt.Errorf("after the restart of node %d: %w", n.index, err)
+		}
+	}
+	return nil
+}
+
+// step is the beginning of a fault, or its end.
+type step struct {
+	at    time.Duration
+	fault *fault
+	ends  bool
+}
+
+// String is what has happened.
+func (s step) String() string {
+	what := string(s.fault.kind)
+	if s.ends {
+		what = "end of " + what
+	}
+	if s.fault.kind != roll {
+		what += fmt.Sprint(", node ", s.fault.victim.index)
+	}
+	if s.fault.kind == blind || s.fault.kind == lost {
+		what += fmt.Sprint(" towards node ", s.fault.other)
+	}
+	return what
+}
+
+// cause lets the faults happen and mends each in its time. All are mended when it
+// returns.
+func (c *cluster) cause(ctx context.Context, faults []*fault, log func(string)) error {
+	var steps []step
+	for _, f := range faults {
+		steps = append(steps, step{at: f.at, fault: f})
+		if f.kind != roll && f.kind != flap {
+			steps = append(steps, step{f.at + f.lasts, f, true})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
+	begun := time.Now()
+	var errs []error
+	for _, s := range steps {
+		time.Sleep(time.Until(begun.Add(s.at)))
+		var err error
+		if s.ends {
+			err = c.end(s.fault)
+		} else {
+			err = c.begin(ctx, s.fault)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", s.fault, err))
+		}
+		log(s.String())
+	}
+	return errors.Join(errs...)
+}
