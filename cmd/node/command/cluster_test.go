@@ -230,13 +230,13 @@ func TestSecret(t *testing.T) {
 		code             int
 		want             string
 	}{
-		{code: exitError, want: "asks for the secret of its cluster"},
+		{code: exitError, want: "answers only who knows the secret of its cluster; give the file"},
 		{flag: "right"},
 		{file: "right"},
 		{text: text},
 		{flag: "right", file: "wrong", text: "x"},
 		{file: "right", text: "x"},
-		{flag: "wrong", code: exitError, want: "asks for the secret of its cluster"},
+		{flag: "wrong", code: exitError, want: "has another cluster secret than this command"},
 		{flag: "short", code: exitError, want: "--secret-file: "},
 		{text: "x", code: exitError, want: secretVariable + ": "},
 		{file: "nowhere", code: exitError, want: "the cluster secret of " + secretFileVariable + " cannot be read"},
@@ -249,6 +249,31 @@ func TestSecret(t *testing.T) {
 		}
 		if code, _, errOut := ran(args...); code != c.code || !strings.Contains(errOut, c.want) {
 			t.Errorf("%+v: exit code %d, said %q", c, code, errOut)
+		}
+	}
+}
+
+// Shells complete commands, the names of jobs, living ones where no others can be
+// meant, and topology files.
+func TestCompletion(t *testing.T) {
+	at := served(t, apitest.Sample(), "")
+	for _, shell := range shells {
+		if code, out, errOut := ran("completion", shell); code != exitOK || !strings.Contains(out, "cutwater") {
+			t.Errorf("%s: exit code %d, %s", shell, code, errOut)
+		}
+	}
+	for args, want := range map[string]string{
+		"cancel --addr " + at:            "created\tCREATED 00000000\nflights\tRUNNING 00000000\nunchecked\tRUNNING 00000000\n:4\n",
+		"job flights --addr " + at:       ":4\n",
+		"job --addr 127.0.0.1:1":         ":4\n",
+		"events --addr " + at + " --job": "created\tCREATED 00000000\nfailed\tFAILED 00000000\nfinished\tFINISHED 00000000\nflights\tRUNNING 00000000\nunchecked\tRUNNING 00000000\n:4\n",
+		"deploy --addr " + at:            "yaml\nyml\n:8\n",
+		"start --preset":                 "local\nlan\nwan\n:4\n",
+		"completion":                     "bash\nzsh\nfish\n:4\n",
+	} {
+		code, out, _ := ran(append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
+		if code != exitOK || out != want {
+			t.Errorf("%s: exit code %d, got %q, want %q", args, code, out, want)
 		}
 	}
 }

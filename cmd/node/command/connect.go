@@ -124,7 +124,11 @@ func (t *target) fail(err error) error {
 	}
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		return coded(exitError, fmt.Errorf("the node at %s asks for the secret of its cluster: %w; give its file with --secret-file or %s", t.address, said, secretFileVariable))
+		why := "answers only who knows the secret of its cluster"
+		if t.token != "" {
+			why = "has another cluster secret than this command"
+		}
+		return coded(exitError, fmt.Errorf("the node at %s %s; give the file of the secret with --secret-file or %s", t.address, why, secretFileVariable))
 	case http.StatusNotFound:
 		return coded(exitNotFound, said)
 	case http.StatusConflict:
