@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -15,10 +17,12 @@ import (
 	"cutwater/protocol/checkpoint"
 )
 
-// TestCoordinatorProperties drives a coordinator with random messages, answers
-// in any order, lost messages and unknown outcomes, and checks the invariants of
-// the package comment after every step. At the end all is answered, and a new
-// checkpoint must complete: nothing is ever stuck.
+// TestCoordinatorProperties drives coordinators of one job with random messages,
+// answers in any order, lost messages and unknown outcomes, sweeps that take their
+// time, deaths, and checkpoints that cannot be read afterwards, and checks the
+// invariants of the package comment after every step. At the end all is answered,
+// and a new checkpoint must complete: nothing is ever stuck. The end of the job
+// leaves nothing behind.
 func TestCoordinatorProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -31,64 +35,98 @@ func TestCoordinatorProperties(t *testing.T) {
 
 // model is a world that keeps its own account of what is true.
 type model struct {
-	t     *rapid.T
-	r     *rand.Rand
-	c     *checkpoint.Coordinator
+	t *rapid.T
+	r *rand.Rand
+	c *checkpoint.Coordinator
+
+	settings *messages.CheckpointConfig
+
 	nowMs int64
+	epoch uint64
 	tasks []*modelTask
 	exec  *checkpoint.Executions
+	// ghosts are tasks of earlier attempts that do not know that they are over.
+	ghosts []*modelTask
 
 	work   map[uint64]proto.Message
 	timers map[string]uint64
-	// The metadata store: the last id and the completed checkpoints with the
-	// files that each names.
-	lastID  uint64
-	stored  map[uint64][]string
-	written map[uint64][]string
-	deleted map[string]bool
+	// The metadata store: the last id and the completed checkpoints.
+	lastID uint64
+	stored map[uint64]*messages.CompletedCheckpoint
+	disk   modelDisk
 	// permitted are the checkpoints that may be notified of now.
 	permitted map[uint64]bool
 	// proposed are completions whose proposal was sent and whose outcome the
 	// coordinator does not know.
 	proposed map[uint64]bool
-	requests uint64
-	answers  map[uint64]int
-	files    int
+	// requests up to lost were those of coordinators that died.
+	requests, lost uint64
+	answers        map[uint64]int
+	savepoints     map[uint64]bool
+	files          int
 }
 
 // modelTask builds each snapshot on the last completed one that it knows of.
 type modelTask struct {
 	name      string
+	fence     *messages.Fence
 	confirmed []string
 	snapshots map[uint64][]string
 }
 
+// increment returns the files that a later snapshot can build on.
+func increment(files []string) []string {
+	for _, f := range files {
+		if !strings.HasPrefix(f, "shared/") {
+			return nil
+		}
+	}
+	return files
+}
+
 func newModel(t *rapid.T) *model {
 	m := &model{
-		t: t, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), work: map[uint64]proto.Message{}, timers: map[string]uint64{}, stored: map[uint64][]string{}, written: map[uint64][]string{},
-		deleted: map[string]bool{}, permitted: map[uint64]bool{}, proposed: map[uint64]bool{}, answers: map[uint64]int{},
+		t: t, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), answers: map[uint64]int{}, savepoints: map[uint64]bool{},
+		stored: map[uint64]*messages.CompletedCheckpoint{}, disk: newModelDisk(),
 	}
-	m.c = checkpoint.New(checkpoint.Config{Job: "j", Epoch: 1, Ops: &protocol.Ops{}, Coordinators: []string{"a"}, Hooks: []string{"h"}, Settings: &messages.CheckpointConfig{
+	m.settings = &messages.CheckpointConfig{
 		IntervalMs: 10, TimeoutMs: 50, NumRetained: uint32(1 + m.r.IntN(3)), MaxConcurrent: uint32(1 + m.r.IntN(3)),
 		MinPauseMs: 3, AfterTasksFinish: true, SavepointDir: "/sp", TolerableFailures: 2,
-	}})
-	m.deploy(1)
+	}
+	m.start()
 	return m
 }
 
+// start is the beginning of a coordinator.
+func (m *model) start() {
+	m.work, m.timers = map[uint64]proto.Message{}, map[string]uint64{}
+	m.permitted, m.proposed = map[uint64]bool{}, map[uint64]bool{}
+	m.epoch++
+	m.c = checkpoint.New(checkpoint.Config{Job: "j", Epoch: m.epoch, Incarnation: 1, Ops: &protocol.Ops{},
+		Coordinators: []string{"a"}, Hooks: []string{"h"}, Settings: m.settings})
+	m.restored()
+	m.deploy(uint32(m.epoch)*1000 + 1)
+}
+
 func (m *model) deploy(attempt uint32) {
-	m.tasks = []*modelTask{{name: "a/0", snapshots: map[uint64][]string{}}, {name: "b/0", snapshots: map[uint64][]string{}}}
+	m.ghosts = append(m.ghosts, m.tasks...)
+	m.tasks = nil
+	for _, name := range []string{"a/0", "b/0"} {
+		fence := &messages.Fence{Job: "j", Epoch: m.epoch, Attempt: attempt}
+		m.tasks = append(m.tasks, &modelTask{name: name, fence: fence, snapshots: map[uint64][]string{}})
+	}
 	m.exec = &checkpoint.Executions{Attempt: attempt, Plan: &messages.ExecutionPlan{
 		Vertices: []*messages.Vertex{{Id: "a", Parallelism: 1, Operators: []string{"a"}}, {Id: "b", Parallelism: 1, Operators: []string{"b"}}},
 		Edges:    []*messages.PlanEdge{{From: "a", To: "b", Partitioning: messages.Partitioning_HASH}},
 	}}
-	restore := m.stored[m.c.Latest().GetCheckpoint()]
+	restore := m.disk.names(m.c.Latest().GetCheckpoint())
 	for i, task := range m.tasks {
 		for _, f := range restore {
-			if f[0] == task.name[0] {
+			if path.Base(f)[0] == task.name[0] {
 				task.confirmed = append(task.confirmed, f)
 			}
 		}
+		task.confirmed = increment(task.confirmed)
 		m.exec.Tasks = append(m.exec.Tasks, checkpoint.Execution{Task: taskID(task.name), Vertex: i, State: messages.TaskState_TASK_RUNNING, Address: protocol.Address(task.name)})
 	}
 	m.c.SetExecutions(m.exec)
@@ -99,12 +137,22 @@ func (m *model) step() {
 	task := m.tasks[m.r.IntN(len(m.tasks))]
 	// Out of 100: disturbances are rare, so that checkpoints overlap and complete.
 	switch n := m.r.IntN(100); {
-	case n < 50:
+	case n < 44:
 		if ops := slices.Sorted(maps.Keys(m.work)); len(ops) > 0 {
 			m.answer(ops[m.r.IntN(len(ops))], m.r.IntN(25))
 		}
-	case n < 80:
+	case n < 49:
+		m.sweep()
+	case n < 50:
+		if m.r.IntN(2) == 0 {
+			m.die()
+		}
+	case n < 79:
 		m.acknowledge(task, m.someID())
+	case n < 80:
+		if len(m.ghosts) > 0 {
+			m.acknowledge(m.ghosts[m.r.IntN(len(m.ghosts))], m.someID())
+		}
 	case n < 90:
 		m.requests++
 		kind := messages.CheckpointType(1 + m.r.IntN(4))
@@ -124,13 +172,9 @@ func (m *model) step() {
 		}
 	default:
 		m.do(m.c.Step(m.nowMs, &messages.DeclineCheckpoint{
-			Fence: m.fence(), Task: taskID(task.name), Checkpoint: m.someID(), Reason: messages.FailureReason_CHECKPOINT_DECLINED,
+			Fence: task.fence, Task: taskID(task.name), Checkpoint: m.someID(), Reason: messages.FailureReason_CHECKPOINT_DECLINED,
 		}))
 	}
-}
-
-func (m *model) fence() *messages.Fence {
-	return &messages.Fence{Job: "j", Epoch: 1, Attempt: m.exec.Attempt}
 }
 
 func (m *model) someID() uint64 {
@@ -151,19 +195,29 @@ func (m *model) acknowledge(task *modelTask, id uint64) {
 	if _, taken := task.snapshots[id]; !taken {
 		m.files++
 		file := fmt.Sprintf("%s%d@%d", task.name[:1], m.files, id)
-		if m.files%4 == 0 { // a full snapshot: it builds on nothing
-			task.snapshots[id] = []string{file}
-		} else {
-			task.snapshots[id] = append(slices.Clone(task.confirmed), file)
+		switch {
+		case m.savepoints[id]:
+			task.snapshots[id] = []string{"/sp/" + file}
+		case m.files%11 == 0: // all of it, for this checkpoint alone
+			task.snapshots[id] = []string{fmt.Sprintf("chk-%d/%s", id, file)}
+		case m.files%4 == 0: // all of it: it builds on nothing
+			task.snapshots[id] = []string{"shared/" + file}
+		default:
+			task.snapshots[id] = append(slices.Clone(task.confirmed), "shared/"+file)
 		}
+		m.disk.write(task, task.snapshots[id])
 	}
 	keyed := &messages.KeyedState{}
 	for _, f := range task.snapshots[id] {
-		keyed.Segments = append(keyed.Segments, &messages.Segment{Handle: handle(f), Scope: messages.SegmentScope_SHARED, Created: createdBy(f)})
+		g := &messages.Segment{Handle: handle(f), Scope: messages.SegmentScope_EXCLUSIVE, Created: createdBy(f)}
+		if strings.HasPrefix(f, "shared/") {
+			g.Scope = messages.SegmentScope_SHARED
+		}
+		keyed.Segments = append(keyed.Segments, g)
 	}
 	vertex := taskID(task.name).Vertex
 	m.do(m.c.Step(m.nowMs, &messages.AcknowledgeCheckpoint{
-		Fence: m.fence(), Task: taskID(task.name), Checkpoint: id,
+		Fence: task.fence, Task: taskID(task.name), Checkpoint: id,
 		Snapshot: &messages.TaskSnapshot{Operators: []*messages.OperatorSubtaskState{{Uid: vertex, Keyed: keyed}}},
 	}))
 }
@@ -216,17 +270,10 @@ func (m *model) answer(op uint64, outcome int) {
 			break
 		}
 		id := w.Metadata.Checkpoint
-		m.written[id] = nil
-		for _, o := range w.Metadata.Operators {
-			for _, e := range o.Subtasks {
-				for _, g := range e.State.GetKeyed().GetSegments() {
-					m.written[id] = append(m.written[id], g.Handle.GetFile().Path)
-				}
-			}
-		}
+		m.disk.published[id] = w.Metadata
 		done.Result = &messages.WorkDone_MetadataWritten{MetadataWritten: &messages.MetadataWritten{Location: fmt.Sprintf("chk-%d", id), Hash: id}}
 	case *messages.ReadJob:
-		r := &messages.JobRecord{Job: "j", Epoch: 1}
+		r := &messages.JobRecord{Job: "j", Epoch: m.epoch}
 		for _, id := range slices.Sorted(maps.Keys(m.stored)) {
 			r.Completed = append(r.Completed, &messages.CompletedCheckpoint{Checkpoint: id, MetadataHash: id})
 			m.permitted[id] = m.permitted[id] || m.proposed[id]
@@ -247,7 +294,7 @@ func (m *model) apply(command *messages.MetadataCommand) uint64 {
 		m.lastID = max(m.lastID+1, a.AtLeast)
 	}
 	if r := command.GetRecordCompletion(); r != nil {
-		m.stored[r.Checkpoint.Checkpoint] = m.written[r.Checkpoint.Checkpoint]
+		m.stored[r.Checkpoint.Checkpoint] = r.Checkpoint
 		for _, id := range r.Subsumed {
 			delete(m.stored, id)
 		}
@@ -266,11 +313,13 @@ func (m *model) do(fx *protocol.Effects) {
 		case *messages.Propose:
 			if r := task.Command.GetRecordCompletion(); r != nil {
 				id := r.Checkpoint.Checkpoint
-				if _, durable := m.written[id]; !durable {
+				if m.disk.published[id] == nil {
 					m.t.Fatalf("the completion of checkpoint %d was proposed before its metadata was written", id)
 				}
 				m.proposed[id] = true
 			}
+		case *messages.PrepareLocation:
+			m.savepoints[task.Checkpoint] = task.Savepoint
 		case *messages.DiscardState:
 			m.discard(task)
 		}
@@ -285,30 +334,13 @@ func (m *model) do(fx *protocol.Effects) {
 			m.timers[t.Key] = t.Generation
 		}
 	}
+	for _, e := range fx.Events {
+		if done, ok := e.(checkpoint.Completed); ok && done.Type != messages.CheckpointType_SAVEPOINT && m.r.IntN(2) == 0 {
+			m.disk.sweeps = append(m.disk.sweeps, &modelSweep{task: m.c.SweepBefore(m.exec.Attempt)})
+		}
+	}
 	clear(m.permitted)
-	for id, files := range m.stored {
-		for _, f := range files {
-			if m.deleted[f] {
-				m.t.Fatalf("checkpoint %d is recorded, but its file %s was deleted", id, f)
-			}
-		}
-	}
-}
-
-// discard checks that nothing goes that is recorded or may be.
-func (m *model) discard(d *messages.DiscardState) {
-	if _, recorded := m.stored[d.Checkpoint]; recorded || m.proposed[d.Checkpoint] {
-		m.t.Fatalf("the directory of checkpoint %d is deleted, but it is recorded or may be", d.Checkpoint)
-	}
-	for _, h := range d.Handles {
-		path := h.GetFile().Path
-		m.deleted[path] = true
-		for id := range m.proposed {
-			if slices.Contains(m.written[id], path) {
-				m.t.Fatalf("%s is deleted, but checkpoint %d may be recorded with it", path, id)
-			}
-		}
-	}
+	m.check()
 }
 
 // receive delivers a message, or loses it.
@@ -322,7 +354,7 @@ func (m *model) receive(s protocol.Send) {
 	}
 	confirm := func(id uint64) {
 		if task != nil && task.snapshots[id] != nil {
-			task.confirmed = task.snapshots[id]
+			task.confirmed = increment(task.snapshots[id])
 		}
 	}
 	switch msg := s.Message.(type) {
@@ -374,9 +406,9 @@ func (m *model) settle() {
 	if latest := m.c.Latest().GetCheckpoint(); latest != m.lastID {
 		m.t.Fatalf("the last checkpoint is %d, but %d is the latest completed:\n%s", m.lastID, latest, m.c)
 	}
-	for r := range m.requests {
-		if m.answers[r+1] != 1 {
-			m.t.Fatalf("request %d was answered %d times", r+1, m.answers[r+1])
+	for r := m.lost + 1; r <= m.requests; r++ {
+		if m.answers[r] != 1 {
+			m.t.Fatalf("request %d was answered %d times", r, m.answers[r])
 		}
 	}
 	var recorded []uint64
@@ -391,4 +423,5 @@ func (m *model) settle() {
 	if !m.c.Settled() {
 		m.t.Fatalf("not settled:\n%s", m.c)
 	}
+	m.leavesNothing()
 }
