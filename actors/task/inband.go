@@ -121,7 +121,7 @@ func (t *Task) endOfChannelData(m *messages.EndOfData) error {
 
 // endOfData tells the checkpoint machine that no record follows.
 func (t *Task) endOfData(drain bool) error {
-	t.ended = drain
+	t.ended, t.drained = drain, drain
 	if drain {
 		t.armRepeat()
 	}
@@ -220,6 +220,7 @@ func (t *Task) do(s subtask.Step) error {
 			}
 		}
 	case subtask.CompleteState:
+		t.source.received.Completed(s.Checkpoint)
 		for _, b := range t.keyed {
 			if b != nil {
 				b.Confirm(s.Checkpoint)

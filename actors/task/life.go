@@ -23,6 +23,7 @@ const (
 
 // state reports a new state of the task to its coordinator, until acknowledged.
 func (t *Task) state(s messages.TaskState, f *messages.Failure) {
+	t.now = s
 	t.report = &messages.TaskStateChanged{Fence: t.fence, Task: t.deploy.Task, State: s, Failure: f}
 	t.sendReport()
 }

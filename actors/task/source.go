@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/messages"
+	"cutwater/protocol/split"
 	"cutwater/stream/operator"
 )
 
@@ -21,6 +22,8 @@ type sourceState struct {
 	request uint64 // number of the last split request
 	waiting bool   // its answer has not come
 	ended   bool   // it is not polled any more
+	// received are the splits for the account of a coordinator that takes over.
+	received split.Received
 }
 
 // poll gives the source one turn.
@@ -114,6 +117,9 @@ func (t *Task) splitAssigned(m *messages.SplitAssignment) error {
 	var err error
 	if m.Number == t.source.request && t.source.waiting {
 		t.source.waiting = false
+		if m.Split != nil {
+			t.source.received.Add(m.Split.Id, t.sub.LatestCheckpoint())
+		}
 		err = t.chain.Source.AddSplit(proto.CloneOf(m))
 		t.mailbox.Wake()
 	}

@@ -61,6 +61,8 @@ type Task struct {
 	self    *system.Self
 	deploy  *messages.Deploy
 	fence   *messages.Fence
+	// coordinator is whom the task answers to; see takeover.go.
+	coordinator string
 	mailbox *system.Mailbox
 	ctx     context.Context // ends with the task
 	cancel  context.CancelFunc
@@ -89,9 +91,11 @@ type Task struct {
 	snapshots map[uint64]*snapshot
 	timers    timers
 	calls     calls
+	now       messages.TaskState         // the last state that was reported
 	report    *messages.TaskStateChanged // repeated until acknowledged
 	repeats   int                        // of the report of a closed task
 	ended     bool                       // EndOfDataReached is repeated until acknowledged
+	drained   bool                       // the end of the data was reached
 	closed    bool
 	stale     uint64
 }
@@ -99,7 +103,7 @@ type Task struct {
 // Spawn starts a task's actor.
 func Spawn(s *system.System, env *Env, name string, d *messages.Deploy) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Task{env: env, deploy: d, fence: d.Fence, ctx: ctx, cancel: cancel, snapshots: map[uint64]*snapshot{}}
+	t := &Task{env: env, deploy: d, fence: d.Fence, coordinator: d.Coordinator, ctx: ctx, cancel: cancel, snapshots: map[uint64]*snapshot{}}
 	t.mailbox = system.NewMailbox(len(d.Inputs), nil)
 	t.mailbox.SetWaiting(&t.yield.Control)
 	t.mailbox.SetDefaultAction(t.turn)
@@ -224,6 +228,8 @@ func (t *Task) receive(m proto.Message) error {
 		if t.current(m.Fence) {
 			t.end(messages.TaskState_TASK_CANCELED, nil)
 		}
+	case *messages.NewCoordinator:
+		return t.newCoordinator(m)
 	case *messages.LinkLost:
 		return t.linkLost(m)
 	default:
@@ -247,19 +253,19 @@ func (t *Task) receiveClosed(m proto.Message) {
 		t.leave()
 	case *messages.CancelTask:
 		t.sendReport()
+	case *messages.NewCoordinator:
+		if t.follow(m) {
+			t.sendReport()
+		}
 	}
 }
 
-// current reports whether a control message belongs to this attempt and no
-// older coordinator. A newer coordinator of the same attempt is followed.
+// current reports whether a control message belongs to this attempt and comes from
+// its present coordinator.
 func (t *Task) current(f *messages.Fence) bool {
-	if f.GetJob() != t.fence.Job || f.GetAttempt() != t.fence.Attempt || f.GetEpoch() < t.fence.Epoch {
+	if f.GetJob() != t.fence.Job || f.GetAttempt() != t.fence.Attempt || f.GetEpoch() != t.fence.Epoch {
 		t.stale++
 		return false
-	}
-	if f.GetEpoch() > t.fence.Epoch {
-		t.fence = f
-		t.sub.SetFence(f)
 	}
 	return true
 }
@@ -298,7 +304,7 @@ func (t *Task) credit(m *messages.Credit) {
 
 // toCoordinator sends a message to the job's coordinator.
 func (t *Task) toCoordinator(m proto.Message) {
-	t.self.Send(protocol.Address(t.deploy.Coordinator), m)
+	t.self.Send(protocol.Address(t.coordinator), m)
 }
 
 // recoverPanic turns a panic, of the user's code or of an assertion, into the

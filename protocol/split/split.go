@@ -16,6 +16,12 @@
 //     a request that is repeated gets the answer that it got, and an older one
 //     none: its sender has gone on.
 //
+// A coordinator that takes running tasks over makes the enumerator anew: from the
+// state in the newest completed checkpoint, or from discovery, without the splits that
+// the readers say they got since ([Received], [Enumerator.TakeOut]). That is exact,
+// because of the gate: what left the enumerator before its snapshot was with its
+// reader before the barrier, and what left it later comes behind.
+//
 // Splits go out in the order of discovery, save that splits of one group go out
 // in ascending ordinal: whoever reads a group's splits in the order in which they
 // were given sees the group's records in order.
@@ -23,6 +29,8 @@ package split
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 
 	"google.golang.org/protobuf/proto"
@@ -105,6 +113,32 @@ func (e *Enumerator) Request(r *messages.SplitRequest) []*messages.SplitAssignme
 // were told that there are no more splits do not ask again.
 func (e *Enumerator) AddBack(splits []*messages.Split) {
 	e.unassigned = inGroupOrder(append(append([]*messages.Split(nil), splits...), e.unassigned...))
+}
+
+// TakeOut removes splits that readers got from the enumerator before this one, since
+// the state that this one was restored from: see [Received]. It must come before the
+// first request. The error names a split that is not there to be given, or was given
+// twice; then the enumerator is of no use.
+func (e *Enumerator) TakeOut(received []*messages.ReceivedSplit) error {
+	out := make(map[string]bool, len(received))
+	for _, r := range received {
+		if out[r.Id] {
+			return fmt.Errorf("source %q: two readers have split %q", e.uid, r.Id)
+		}
+		out[r.Id] = true
+	}
+	kept := make([]*messages.Split, 0, len(e.unassigned))
+	for _, s := range e.unassigned {
+		if !out[s.Id] {
+			kept = append(kept, s)
+		}
+		delete(out, s.Id)
+	}
+	if len(out) > 0 {
+		return fmt.Errorf("source %q: a reader has split %q, which is not among those that were left to give", e.uid, slices.Min(slices.Collect(maps.Keys(out))))
+	}
+	e.unassigned = kept
+	return nil
 }
 
 // Unassigned is the number of splits that nobody reads yet.

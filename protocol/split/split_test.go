@@ -19,6 +19,7 @@ import (
 //	discovered         the body lists splits, one a line: id [group ordinal] [max=N]
 //	request            subtask, number and attempt of a request
 //	add-back           splits, as above
+//	take-out           ids of splits that readers have
 //	snapshot, restore  to a state that is printed, and back from the last one
 func TestScripts(t *testing.T) {
 	script.RunDir(t, "testdata", func(t *testing.T) script.Handler {
@@ -40,6 +41,14 @@ func TestScripts(t *testing.T) {
 				})
 			case "add-back":
 				e.AddBack(splits(t, d.Body))
+			case "take-out":
+				var received []*messages.ReceivedSplit
+				for _, id := range d.Words() {
+					received = append(received, &messages.ReceivedSplit{Id: id})
+				}
+				if err := e.TakeOut(received); err != nil {
+					return err.Error(), nil
+				}
 			case "snapshot":
 				saved = e.Snapshot()
 				return describe.Text(saved), nil

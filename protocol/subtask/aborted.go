@@ -9,6 +9,9 @@ type abortMemory struct {
 	bound int
 	ids   []uint64 // ascending
 	max   uint64
+	// floor: all up to it were aborted, or have completed, before the task's present
+	// coordinator.
+	floor uint64
 }
 
 func (m *abortMemory) add(checkpoint uint64) {
@@ -25,7 +28,7 @@ func (m *abortMemory) add(checkpoint uint64) {
 
 func (m *abortMemory) has(checkpoint uint64) bool {
 	_, found := slices.BinarySearch(m.ids, checkpoint)
-	return found || checkpoint+uint64(m.bound) < m.max
+	return found || checkpoint <= m.floor || checkpoint+uint64(m.bound) < m.max
 }
 
 // forgetUpTo drops what can no longer be asked for.

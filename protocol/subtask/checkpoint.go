@@ -152,6 +152,7 @@ func (s *Subtask) AsyncFailed(checkpoint uint64, reason messages.FailureReason, 
 }
 
 func (s *Subtask) acknowledge(snap *snapshot, t *messages.TaskSnapshot, sizes Sizes, asyncMs int64) {
+	s.remember(snap.checkpoint())
 	if stateless(t) {
 		t = nil
 	}

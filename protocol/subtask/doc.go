@@ -29,6 +29,8 @@
 //     counts as told. An abort names the latest completed checkpoint, which is
 //     told first: this heals a lost completion.
 //   - A task that does not run declines, and sends a cancel downstream.
+//   - A new coordinator says in one message which checkpoint is the newest that
+//     completed, and that no other one of the coordinators before ever will.
 //
 // # The end of a task
 //

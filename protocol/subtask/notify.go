@@ -1,6 +1,10 @@
 package subtask
 
-import "cutwater/messages"
+import (
+	"slices"
+
+	"cutwater/messages"
+)
 
 // NotifyComplete handles the completion of a checkpoint. A completion that is not
 // newer than the last one is ignored. The operators are told only while the task
@@ -43,6 +47,7 @@ func (s *Subtask) complete(checkpoint, subsumed uint64) {
 		return
 	}
 	s.completed = checkpoint
+	s.taken = slices.DeleteFunc(s.taken, func(id uint64) bool { return id <= checkpoint })
 	if s.operatorsRun() {
 		s.actions.add(CompleteOperators{checkpoint})
 	}

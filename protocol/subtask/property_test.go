@@ -32,7 +32,7 @@ func TestInvariants(t *testing.T) {
 			}
 			nowMs++
 			id := uint64(rapid.IntRange(1, 8).Draw(t, "id"))
-			switch event := rapid.IntRange(0, 11).Draw(t, "event"); event {
+			switch event := rapid.IntRange(0, 12).Draw(t, "event"); event {
 			case 0, 1, 2:
 				kind := rapid.SampledFrom([]messages.CheckpointType{
 					messages.CheckpointType_CHECKPOINT, messages.CheckpointType_CHECKPOINT, messages.CheckpointType_CHECKPOINT,
@@ -58,6 +58,14 @@ func TestInvariants(t *testing.T) {
 				o.run(nowMs, task.OutputsConsumed())
 				o.run(nowMs, task.OperatorsQuiescent(rapid.Bool().Draw(t, "quiescent")))
 			case 11:
+				last := uint64(rapid.IntRange(0, 8).Draw(t, "last"))
+				o.run(nowMs, task.TakenOver(&messages.Fence{Epoch: 2}, id, last))
+				for _, pending := range task.InProgress() {
+					if pending <= last && !o.failed {
+						t.Fatalf("checkpoint %d is in progress, and a new coordinator gave up all to %d", pending, last)
+					}
+				}
+			case 12:
 				if rapid.IntRange(0, 9).Draw(t, "close") == 0 {
 					o.run(nowMs, task.Close())
 					o.closed = true

@@ -73,8 +73,10 @@ type Subtask struct {
 	snapshots []snapshot
 	// completed is the newest checkpoint that was told to be complete.
 	completed uint64
-	ending    ending
-	actions   *Actions
+	// taken are the later ones that were acknowledged, in that order.
+	taken   []uint64
+	ending  ending
+	actions *Actions
 }
 
 // New returns the machine of a task that initialises.
@@ -93,10 +95,6 @@ func (s *Subtask) Running() *Actions {
 	}
 	return s.actions
 }
-
-// SetFence changes what the task's messages carry: a new coordinator has taken
-// over.
-func (s *Subtask) SetFence(f *messages.Fence) { s.Fence = f }
 
 // Close says that the task ends, well or not: asynchronous parts are cancelled,
 // what they wrote is discarded, and nothing is sent. What was acknowledged stays.

@@ -143,9 +143,8 @@ func (r *rig) play(words []string) (*subtask.Actions, error) {
 		return r.task.OperatorsQuiescent(true), nil
 	case "not-quiescent":
 		return r.task.OperatorsQuiescent(false), nil
-	case "new-epoch":
-		r.task.SetFence(&messages.Fence{Job: "j", Epoch: 9, Attempt: 2})
-		return &subtask.Actions{}, nil
+	case "taken-over":
+		return r.task.TakenOver(&messages.Fence{Job: "j", Epoch: 9, Attempt: 2}, uint64(integer("completed")), uint64(integer("last"))), nil
 	case "close":
 		return r.task.Close(), nil
 	}
