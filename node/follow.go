@@ -7,12 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"cutwater/actors/agent"
-	"cutwater/actors/dispatcher"
 	"cutwater/cluster/membership"
 	"cutwater/cluster/metadata/replicated"
 	"cutwater/messages"
-	"cutwater/protocol/dispatch"
 )
 
 const (
@@ -54,14 +51,9 @@ func (s *session) look() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		gone := s.roster.update(s.clock.MonotonicMs(), s.gossip.Members(), s.store.Members())
-		for _, name := range gone {
-			s.tellLost(name, "gossip does not hear it any more")
-		}
-		s.tell(dispatcher.Name, &messages.NodesChanged{})
-		s.greet()
+		s.control.Look(s.gossip.Members(), s.store.Members())
 		s.describe()
-		if _, err := s.store.Steer(s.ctx, s.member.options.Voters, s.clock.MonotonicMs(), s.roster.voters()); err != nil && s.ctx.Err() == nil {
+		if _, err := s.store.Steer(s.ctx, s.member.options.Voters, s.clock.MonotonicMs(), s.control.roster.voters()); err != nil && s.ctx.Err() == nil {
 			s.member.options.Log.Info("the voters stay as they are", "error", err)
 		}
 		if status := s.store.Status(); status.YieldedTo != "" && status.Leadership.ID != s.identity.Node {
@@ -73,16 +65,6 @@ func (s *session) look() {
 			return
 		case <-s.news:
 		case <-ticker.C:
-		}
-	}
-}
-
-// greet keeps a connection to every other node, whose end shows that the process there
-// has ended.
-func (s *session) greet() {
-	for _, k := range s.roster.all() {
-		if name := nodeName(k.member.Meta); k.alive && name != s.name {
-			s.system.Send(s.system.Address(agent.Name), dispatch.AgentAddress(name), &messages.Presence{})
 		}
 	}
 }
@@ -135,10 +117,10 @@ func (s *session) lead() {
 		switch {
 		case now.Here && now.Term != was:
 			was = now.Term
-			s.tell(dispatcher.Name, &messages.LeadershipChanged{Leading: true})
+			s.control.Lead(true)
 		case !now.Here && was != 0:
 			was = 0
-			s.tell(dispatcher.Name, &messages.LeadershipChanged{})
+			s.control.Lead(false)
 		}
 		s.wake()
 		select {

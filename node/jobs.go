@@ -89,7 +89,7 @@ func (m *Member) Deploy(ctx context.Context, source *messages.TopologySource, o 
 	case result.Outcome != messages.MetadataOutcome_APPLIED:
 		return "", &RefusedError{result.Failure}
 	}
-	s.tell("dispatcher", &messages.JobsChanged{})
+	s.control.tell("dispatcher", &messages.JobsChanged{})
 	return id, nil
 }
 
@@ -135,7 +135,7 @@ func (m *Member) View(ctx context.Context, id string, checkpoint uint64) (*messa
 		if err != nil {
 			return nil, err
 		}
-		if !s.roster.alive(hostOf(r.Coordinator)) {
+		if !s.control.roster.alive(hostOf(r.Coordinator)) {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrNoCoordinator, id, r.Status)
 		}
 		who := protocol.Address(r.Coordinator)

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"cutwater/actors/agent"
-	"cutwater/actors/dispatcher"
 	"cutwater/actors/system"
 	"cutwater/cluster/discovery"
 	"cutwater/cluster/membership"
@@ -29,12 +27,12 @@ type session struct {
 	member    *Member
 	name      string // of this start
 	identity  *membership.Identity
-	roster    *roster
 	clock     system.Clock
 	pool      *system.Pool
 	programs  *programs
 	system    *system.System
 	runtime   *Runtime
+	control   *Control
 	store     *replicated.Store
 	transport atomic.Pointer[transport.Transport]
 	gossip    *membership.Membership
@@ -49,16 +47,15 @@ type session struct {
 
 	mu         sync.Mutex
 	away       string          // why the node is not ready, or empty
-	jobs       map[string]*Job // that are coordinated here
 	cancelling map[string]bool // jobs that are being cancelled from here
 }
 
 // openSession joins or founds a cluster. Patient: others will be found for sure.
 func openSession(m *Member, patient bool) (s *session, err error) {
 	o := m.options
-	s = &session{member: m, roster: newRoster(), clock: system.NewWallClock(), pool: system.NewPool(executorSlots),
+	s = &session{member: m, clock: system.NewWallClock(), pool: system.NewPool(executorSlots),
 		programs: &programs{registered: o.Programs, build: m.buildProgram},
-		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), jobs: map[string]*Job{}, cancelling: map[string]bool{}, away: "it has not found its cluster yet"}
+		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), cancelling: map[string]bool{}, away: "it has not found its cluster yet"}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -187,10 +184,8 @@ func (s *session) startActors() (err error) {
 	if s.asker, err = spawnAsker(s.system); err != nil {
 		return err
 	}
-	if err := agent.Spawn(s.system, agent.Config{Start: s.coordinate, Coordinators: s.coordinating, Leader: s.leader}); err != nil {
-		return err
-	}
-	return dispatcher.Spawn(s.system, dispatcher.Config{Jobs: s.store.Jobs, Nodes: s.offers, Event: s.happened})
+	s.control, err = NewControl(ControlConfig{Runtime: s.runtime, NowMs: s.clock.MonotonicMs, Leader: s.leader, Event: s.happened})
+	return err
 }
 
 func (s *session) startDiscovery() error {

@@ -59,7 +59,7 @@ func (m *Member) Nodes() ([]NodeStatus, error) {
 	}
 	leader, _ := s.store.Leader()
 	var nodes []NodeStatus
-	for _, k := range s.roster.all() {
+	for _, k := range s.control.roster.all() {
 		meta, ports := k.member.Meta, k.member.Meta.GetPorts()
 		nodes = append(nodes, NodeStatus{
 			Meta: meta, Name: nodeName(meta), Gossip: k.member.Gossip,
