@@ -131,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"job nobody --addr " + at, exitNotFound, "there is no job nobody; `cutwater jobs -a` lists all"},
 		{"job 0000 --addr " + at, exitNotFound, "0000 could be one of 3 jobs: flights (00000000), created (00000000), unchecked (00000000); write more"},
 		{"cancel fin --addr " + at, exitConflict, "job finished (00000000) is FINISHED already"},
-		{"jobs --addr " + leaderless, exitUnreachable, "the cluster has no leader now: no voter leads"},
+		{"jobs --addr " + leaderless, exitUnreachable, "the cluster has no leader now: no voter leads; `cutwater nodes` shows which nodes are there"},
 		{"jobs --addr 127.0.0.1:1", exitUnreachable, "no node answers at 127.0.0.1:1 (--addr): "},
 		{"jobs --addr :::", exitUsage, "is no address of a node"},
 		{"jobs --addr " + strings.TrimPrefix(strange.URL, "http://"), exitError, "is not a node of Cutwater"},

@@ -134,7 +134,7 @@ func (t *target) fail(err error) error {
 	case http.StatusConflict:
 		return coded(exitConflict, said)
 	case http.StatusServiceUnavailable:
-		return coded(exitUnreachable, said)
+		return coded(exitUnreachable, fmt.Errorf("%w; `cutwater nodes` shows which nodes are there", said))
 	}
 	return coded(exitError, said)
 }

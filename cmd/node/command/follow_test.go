@@ -251,7 +251,7 @@ func TestWaitingThroughTrouble(t *testing.T) {
 	if _, err := newFollower(target, apitest.Running, "flights", out).until(ctx, func(*messages.JobView) bool { return true }); err == nil {
 		t.Error("it is known how the job stands")
 	}
-	if got, want := untimed(out.String()), "the cluster has no leader now: no voter leads (asking again)\n"; got != want {
+	if got, want := untimed(out.String()), "the cluster has no leader now: no voter leads; `cutwater nodes` shows which nodes are there (asking again)\n"; got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
 	s.Failure = nil
