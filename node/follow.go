@@ -117,6 +117,7 @@ func (s *session) lead() {
 		switch {
 		case now.Here && now.Term != was:
 			was = now.Term
+			s.happened(MetadataLed{now.Term})
 			s.control.Lead(true)
 		case !now.Here && was != 0:
 			was = 0

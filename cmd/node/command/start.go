@@ -382,7 +382,7 @@ func tellEvent(j *journal, dataDir string, e protocol.Event) {
 			line += "; the stack is in " + where
 		}
 		j.note(line)
-	case dispatch.CoordinatorUnplaced, dispatch.SlotsMissing, dispatch.JobsUnread:
+	case node.MetadataLed, dispatch.CoordinatorUnplaced, dispatch.SlotsMissing, dispatch.JobsUnread:
 		j.note(e.String())
 	}
 }
