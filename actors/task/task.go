@@ -57,15 +57,15 @@ func (e Event) String() string {
 
 // Task is the actor.
 type Task struct {
-	env     *Env
-	self    *system.Self
-	deploy  *messages.Deploy
-	fence   *messages.Fence
+	env    *Env
+	self   *system.Self
+	deploy *messages.Deploy
+	fence  *messages.Fence
 	// coordinator is whom the task answers to; see takeover.go.
 	coordinator string
-	mailbox *system.Mailbox
-	ctx     context.Context // ends with the task
-	cancel  context.CancelFunc
+	mailbox     *system.Mailbox
+	ctx         context.Context // ends with the task
+	cancel      context.CancelFunc
 
 	store    storage.Store
 	chain    *operator.Chain

@@ -37,7 +37,7 @@ type Start func(s *system.System, name string, d *messages.Deploy) error
 type TaskManager struct {
 	self    *system.Self
 	start   Start
-	running map[string]*messages.Deploy
+	running map[string]*task
 	order   []string       // names in running, in the order of their start
 	silent  map[string]int // heartbeats since the coordinator of that address was heard
 	ended   map[string]*messages.TaskStateChanged
@@ -45,9 +45,17 @@ type TaskManager struct {
 	beat    uint64
 }
 
+// task is one that runs. Its coordinator, and with it the epoch of its fence, may be
+// another than the one that deployed it: see adopt.go.
+type task struct {
+	deploy      *messages.Deploy
+	fence       *messages.Fence
+	coordinator string
+}
+
 // Spawn starts the node's task manager.
 func Spawn(s *system.System, start Start) error {
-	tm := &TaskManager{start: start, running: map[string]*messages.Deploy{}, silent: map[string]int{}, ended: map[string]*messages.TaskStateChanged{}}
+	tm := &TaskManager{start: start, running: map[string]*task{}, silent: map[string]int{}, ended: map[string]*messages.TaskStateChanged{}}
 	_, err := s.Spawn(Name, tm, system.NewMailbox(0, nil))
 	return err
 }
@@ -77,6 +85,8 @@ func (tm *TaskManager) Receive(m proto.Message) {
 		tm.taskEnded(m)
 	case *messages.Heartbeat:
 		tm.silent[string(job.CoordinatorAddress(m.Node, m.Fence.GetJob()))] = 0
+	case *messages.AdoptTasks:
+		tm.adopt(m)
 	case *messages.LinkLost:
 		for _, name := range tm.order { // each knows where its channels lead
 			tm.self.Send(tm.self.System.Address(name), m)
@@ -97,7 +107,7 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 		return // resent; the task reports its state by itself
 	}
 	tm.cancelOvertaken(d)
-	tm.running[name] = d
+	tm.running[name] = &task{d, d.Fence, d.Coordinator}
 	tm.silent[d.Coordinator] = 0
 	tm.order = append(tm.order, name)
 	if err := tm.start(tm.self.System, name, d); err != nil {
@@ -112,10 +122,15 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 // deploys has taken the job over, and may not know of them.
 func (tm *TaskManager) cancelOvertaken(d *messages.Deploy) {
 	for _, name := range tm.order {
-		if old := tm.running[name]; old.Fence.Job == d.Fence.Job && old.Fence.Epoch < d.Fence.Epoch {
-			tm.self.Send(tm.self.System.Address(name), &messages.CancelTask{Fence: old.Fence, Task: old.Task, Coordinator: old.Coordinator})
+		if old := tm.running[name]; old.fence.Job == d.Fence.Job && old.deploy.Fence.Epoch < d.Fence.Epoch {
+			tm.cancelForCoordinator(name, old)
 		}
 	}
+}
+
+// cancelForCoordinator cancels a task in the name of its coordinator.
+func (tm *TaskManager) cancelForCoordinator(name string, t *task) {
+	tm.self.Send(tm.self.System.Address(name), &messages.CancelTask{Fence: t.fence, Task: t.deploy.Task, Coordinator: t.coordinator})
 }
 
 // cancel passes the message on, or answers for an attempt that is not here.
@@ -168,18 +183,18 @@ func (tm *TaskManager) heartbeat() {
 	var coordinators []string
 	beats := map[string]*messages.Heartbeat{}
 	for _, name := range tm.order {
-		d := tm.running[name]
-		b, ok := beats[d.Coordinator]
+		t := tm.running[name]
+		b, ok := beats[t.coordinator]
 		if !ok {
-			b = &messages.Heartbeat{Node: tm.self.System.Node(), Number: tm.beat, Fence: d.Fence}
-			beats[d.Coordinator] = b
-			coordinators = append(coordinators, d.Coordinator)
+			b = &messages.Heartbeat{Node: tm.self.System.Node(), Number: tm.beat, Fence: t.fence}
+			beats[t.coordinator] = b
+			coordinators = append(coordinators, t.coordinator)
 		}
-		if d.Fence.Attempt > b.Fence.Attempt {
-			b.Fence, b.Tasks = d.Fence, nil
+		if t.fence.Attempt > b.Fence.Attempt {
+			b.Fence, b.Tasks = t.fence, nil
 		}
-		if d.Fence.Attempt == b.Fence.Attempt {
-			b.Tasks = append(b.Tasks, d.Task)
+		if t.fence.Attempt == b.Fence.Attempt {
+			b.Tasks = append(b.Tasks, t.deploy.Task)
 		}
 	}
 	for _, c := range coordinators {
@@ -191,7 +206,7 @@ func (tm *TaskManager) heartbeat() {
 
 // giveUpSilent counts a heartbeat of silence of the coordinators that have tasks
 // here, forgets the others, and cancels the tasks of those that are gone: nobody
-// else would. Their successor, if there is one, deploys tasks of its own.
+// else would. Their successor, if there is one, has not asked for them.
 func (tm *TaskManager) giveUpSilent(coordinators []string) {
 	silent := make(map[string]int, len(coordinators))
 	for _, c := range coordinators {
@@ -199,9 +214,8 @@ func (tm *TaskManager) giveUpSilent(coordinators []string) {
 	}
 	tm.silent = silent
 	for _, name := range tm.order {
-		d := tm.running[name]
-		if silent[d.Coordinator]*HeartbeatMs > CoordinatorTimeoutMs {
-			tm.self.Send(tm.self.System.Address(name), &messages.CancelTask{Fence: d.Fence, Task: d.Task, Coordinator: d.Coordinator})
+		if t := tm.running[name]; silent[t.coordinator]*HeartbeatMs > CoordinatorTimeoutMs {
+			tm.cancelForCoordinator(name, t)
 		}
 	}
 }

@@ -12,29 +12,30 @@ import (
 	"cutwater/actors/timer"
 	"cutwater/internal/leak"
 	"cutwater/messages"
+	"cutwater/messages/describe"
 )
 
 // Nothing that a test starts or opens outlives it.
 func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
-// task is what a test puts in the place of a task's actor.
-type task struct{ got []proto.Message }
+// fake is what a test puts in the place of a task's actor.
+type fake struct{ got []proto.Message }
 
-func (k *task) Started(*system.Self)    {}
-func (k *task) Stopped()                {}
-func (k *task) Receive(m proto.Message) { k.got = append(k.got, m) }
+func (k *fake) Started(*system.Self)    {}
+func (k *fake) Stopped()                {}
+func (k *fake) Receive(m proto.Message) { k.got = append(k.got, m) }
 
 // rig is a task manager whose coordinators stand on another node.
 type rig struct {
 	*systemtest.Rig
 	started []string
-	tasks   map[string]*task
+	tasks   map[string]*fake
 	fail    error // of the next start
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Rig: systemtest.New("n1"), tasks: map[string]*task{}}
+	r := &rig{Rig: systemtest.New("n1"), tasks: map[string]*fake{}}
 	if err := timer.Spawn(r.System); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func newRig(t *testing.T) *rig {
 		if r.fail != nil {
 			return r.fail
 		}
-		r.tasks[name] = &task{}
+		r.tasks[name] = &fake{}
 		_, err := s.Spawn(name, r.tasks[name], system.NewMailbox(0, nil))
 		return err
 	})
@@ -210,6 +211,75 @@ func TestOvertaken(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s was cancelled for %v, want %q", name, got, want)
 		}
+	}
+}
+
+// AdoptTasks moves the running tasks of the attempt to another coordinator, and lists
+// those that have ended and those of other attempts; other jobs are left alone. From
+// then on the new coordinator gets the heartbeats, and only its silence counts. An older
+// one is not answered any more.
+func TestAdopt(t *testing.T) {
+	r := newRig(t)
+	for _, v := range []string{"a", "b"} {
+		d := deploy(7, v)
+		d.Fingerprint = 42
+		r.tell(d)
+	}
+	r.tell(deploy(6, "old"))
+	other := deploy(7, "c")
+	other.Fence.Job, other.Coordinator = "k", "n2|coordinator/k"
+	r.tell(other)
+	r.tell(ended(7, "b", messages.TaskState_TASK_FINISHED))
+	adopt := func(epoch uint64, coordinator string) string {
+		systemtest.Take[proto.Message](r.Rig)
+		f := fence(7)
+		f.Epoch = epoch
+		r.tell(&messages.AdoptTasks{Fence: f, Coordinator: coordinator, Completed: 4, Last: 5})
+		var got []string
+		for _, s := range r.Sent {
+			got = append(got, string(s.To)+" "+describe.Text(s.Message))
+		}
+		return strings.Join(got, " ")
+	}
+	const listed = "node:n1 tasks:[{task:{vertex:a} attempt:7 fingerprint:42} {task:{vertex:old} attempt:6} {task:{vertex:b} attempt:7 ended:TASK_FINISHED}]}"
+	for range 2 { // repeated, it is answered again
+		if got := adopt(3, "n3|coordinator/j"); got != "n3|coordinator/j AdoptableTasks{fence:{job:j epoch:3 attempt:7} "+listed {
+			t.Fatalf("answered %s", got)
+		}
+	}
+	if got := adopt(2, "n9|coordinator/j"); got != "" {
+		t.Fatalf("an older coordinator was answered %s", got)
+	}
+	for name, want := range map[string]int{"task/j/a/0/7": 2, "task/j/b/0/7": 0, "task/j/old/0/6": 0, "task/k/c/0/7": 0} {
+		if got := r.tasks[name].got; len(got) != want {
+			t.Errorf("%s got %v", name, got)
+		}
+	}
+	const told = "NewCoordinator{fence:{job:j epoch:3 attempt:7} coordinator:n3|coordinator/j completed:4 last:5}"
+	if got := describe.Text(r.tasks["task/j/a/0/7"].got[0]); got != told {
+		t.Errorf("the task was told %s, want %s", got, told)
+	}
+	r.tell(ended(6, "old", messages.TaskState_TASK_CANCELED))
+	r.Advance(HeartbeatMs)
+	beats := systemtest.Take[*messages.Heartbeat](r.Rig)
+	if len(beats) != 2 || beats[0].Fence.Epoch != 3 || len(beats[0].Tasks) != 1 || beats[0].Tasks[0].Vertex != "a" {
+		t.Errorf("said %v", beats)
+	}
+	next := deploy(8, "a") // of the same new coordinator, after its attempt has failed
+	next.Fence.Epoch = 3
+	r.tell(next)
+	last := r.tasks["task/j/a/0/7"].got[2].(*messages.CancelTask)
+	if last.Fence.Epoch != 3 || last.Coordinator != "n3|coordinator/j" {
+		t.Errorf("the task that was left behind got %v", last)
+	}
+}
+
+// Whoever has nothing says so: nobody waits for it.
+func TestNothingToAdopt(t *testing.T) {
+	r := newRig(t)
+	r.tell(&messages.AdoptTasks{Fence: fence(7), Coordinator: "n3|coordinator/j"})
+	if got, ok := systemtest.Last[*messages.AdoptableTasks](r.Rig); !ok || got.Node != "n1" || len(got.Tasks) != 0 {
+		t.Fatalf("answered %v", got)
 	}
 }
 
