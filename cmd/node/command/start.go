@@ -272,7 +272,7 @@ func (s *service) run(cmd *cobra.Command, signals <-chan os.Signal, output forma
 			ready = nil
 		case <-signals:
 			stop()
-			return s.leave(signals)
+			return leave(s.member, s.options, s.journal, signals)
 		}
 	}
 }
@@ -312,22 +312,27 @@ func (s *service) ready(cmd *cobra.Command, output format) error {
 	return printLine(cmd, fmt.Sprintf("node %s ready: http://%s, cluster %s of %s", shortNode(s.member.Name()), a.HTTP, s.options.ClusterName, count(alive, "node")))
 }
 
-// leave ends the node as the others expect it.
-func (s *service) leave(signals <-chan os.Signal) error {
+// leaver is what leave needs of a node.Member.
+type leaver interface {
+	Leave(ctx context.Context) error
+}
+
+// leave ends a node as the others expect it, unless another signal comes.
+func leave(m leaver, o node.MemberOptions, j *journal, signals <-chan os.Signal) error {
 	if err := notifySystemd("STOPPING=1"); err != nil {
-		s.options.Log.Warn(err.Error())
+		o.Log.Warn(err.Error())
 	}
-	s.journal.note(fmt.Sprintf("leaving the cluster, for at most %v; once more to stop at once", drainTimeout))
+	j.note(fmt.Sprintf("leaving the cluster, for at most %v; once more to stop at once", drainTimeout))
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	left := make(chan error, 1)
-	go func() { left <- s.member.Leave(ctx) }()
+	go func() { left <- m.Leave(ctx) }()
 	select {
 	case err := <-left:
 		if err != nil {
 			return coded(exitError, fmt.Errorf("the node has stopped, but could not leave as it should: %w", err))
 		}
-		s.journal.note("left")
+		j.note("left")
 		return nil
 	case <-signals:
 		return errNodeAtOnce
