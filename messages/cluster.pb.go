@@ -47,7 +47,11 @@ type NodeMeta struct {
 	// The node is about to leave of its own will.
 	Leaving bool `protobuf:"varint,11,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	// How many slots the node offers: each runs one subtask of each vertex.
-	Slots         uint32 `protobuf:"varint,12,opt,name=slots,proto3" json:"slots,omitempty"`
+	Slots uint32 `protobuf:"varint,12,opt,name=slots,proto3" json:"slots,omitempty"`
+	// How many of them run something.
+	SlotsUsed uint32 `protobuf:"varint,13,opt,name=slots_used,json=slotsUsed,proto3" json:"slots_used,omitempty"`
+	// The program's version, for people; at most 32 bytes.
+	Version       string `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,6 +168,20 @@ func (x *NodeMeta) GetSlots() uint32 {
 		return x.Slots
 	}
 	return 0
+}
+
+func (x *NodeMeta) GetSlotsUsed() uint32 {
+	if x != nil {
+		return x.SlotsUsed
+	}
+	return 0
+}
+
+func (x *NodeMeta) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // NodePorts are the TCP ports at the node's gossip address; 0 means none.
@@ -327,7 +345,7 @@ var File_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\rcluster.proto\x12\bcutwater\"\x80\x03\n" +
+	"\rcluster.proto\x12\bcutwater\"\xb9\x03\n" +
 	"\bNodeMeta\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x04R\x05start\x12!\n" +
@@ -342,7 +360,10 @@ const file_cluster_proto_rawDesc = "" +
 	"\x17oldest_protocol_version\x18\n" +
 	" \x01(\rR\x15oldestProtocolVersion\x12\x18\n" +
 	"\aleaving\x18\v \x01(\bR\aleaving\x12\x14\n" +
-	"\x05slots\x18\f \x01(\rR\x05slots\"i\n" +
+	"\x05slots\x18\f \x01(\rR\x05slots\x12\x1d\n" +
+	"\n" +
+	"slots_used\x18\r \x01(\rR\tslotsUsed\x12\x18\n" +
+	"\aversion\x18\x0e \x01(\tR\aversion\"i\n" +
 	"\tNodePorts\x12\x1a\n" +
 	"\bmetadata\x18\x01 \x01(\rR\bmetadata\x12\x18\n" +
 	"\acontrol\x18\x02 \x01(\rR\acontrol\x12\x12\n" +

@@ -78,9 +78,9 @@ func (s *session) describe() {
 		id = s.foundByOthers()
 	}
 	self := s.gossip.Self().Meta
-	provisional := status.Provisional
-	if self.ClusterId != id || self.Provisional != provisional {
-		if err := s.gossip.Update(func(m *messages.NodeMeta) { m.ClusterId, m.Provisional = id, provisional }); err != nil && s.ctx.Err() == nil {
+	provisional, used := status.Provisional, uint32(s.runtime.SlotsInUse())
+	if self.ClusterId != id || self.Provisional != provisional || self.SlotsUsed != used {
+		if err := s.gossip.Update(func(m *messages.NodeMeta) { m.ClusterId, m.Provisional, m.SlotsUsed = id, provisional, used }); err != nil && s.ctx.Err() == nil {
 			s.member.options.Log.Warn("the other nodes are not told of the cluster", "error", err)
 		}
 	}

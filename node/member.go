@@ -45,6 +45,8 @@ type MemberOptions struct {
 	Secret secret.Secret
 	// Slots is how many subtasks of each vertex run here at once; at least 1.
 	Slots int
+	// Version is the program's, for people.
+	Version string
 	// Zone is what may fail at once with this node.
 	Zone string
 	// Preset is the set of time-outs of gossip; see membership.Config.

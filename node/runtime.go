@@ -3,6 +3,7 @@
 package node
 
 import (
+	"strings"
 	"sync"
 
 	"cutwater/actors/coordinator"
@@ -88,6 +89,19 @@ func NewRuntime(d Deps) (*Runtime, error) {
 		return task.Spawn(s, env, name, deploy)
 	}
 	return r, taskmanager.Spawn(d.System, start)
+}
+
+// SlotsInUse is how many slots run something here: each runs the subtasks of one
+// number of one job.
+func (r *Runtime) SlotsInUse() int {
+	slots := map[string]bool{}
+	for _, a := range r.deps.System.Running() { // <node>|task/<job>/<vertex>/<subtask>/<attempt>
+		_, name, _ := strings.Cut(string(a), "|")
+		if parts := strings.Split(name, "/"); len(parts) == 5 && parts[0] == "task" {
+			slots[parts[1]+"/"+parts[3]] = true
+		}
+	}
+	return len(slots)
 }
 
 // openStorage opens a job's checkpoint store.

@@ -163,7 +163,7 @@ func (s *session) startGossip(ports *messages.NodePorts) (err error) {
 	s.gossip, err = membership.Start(membership.Config{
 		Identity: s.identity,
 		Meta: &messages.NodeMeta{ClusterName: o.ClusterName, ClusterId: status.ClusterID, Provisional: status.Provisional,
-			Ports: ports, Zone: o.Zone, Slots: uint32(o.Slots)},
+			Ports: ports, Zone: o.Zone, Slots: uint32(o.Slots), Version: o.Version},
 		Bind: netip.AddrPortFrom(o.Bind, o.Ports.Gossip), Advertise: netip.AddrPortFrom(o.Advertise, 0),
 		Secret: o.Secret, Preset: o.Preset, FS: o.FS, Dir: o.DataDir, OnEvent: s.met, Log: o.Log,
 	})

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cutwater/cluster/transport"
 	"cutwater/messages"
 )
 
@@ -115,4 +116,31 @@ func (m *Member) notify() {
 	defer m.mu.Unlock()
 	close(m.changed)
 	m.changed = make(chan struct{})
+}
+
+// Traffic is what a node does now, for metrics.
+type Traffic struct {
+	Slots, SlotsUsed int
+	// Term is that of the metadata log; Leads: this node leads in it.
+	Term  uint64
+	Leads bool
+	// Control and Data are the messages from and to other nodes, since the node has
+	// been in its cluster.
+	Control, Data transport.LaneCounts
+}
+
+// Traffic counts what the node does.
+func (m *Member) Traffic() Traffic {
+	t := Traffic{Slots: m.options.Slots}
+	s, err := m.current()
+	if err != nil {
+		return t
+	}
+	now, _ := s.store.Leadership()
+	t.SlotsUsed, t.Term, t.Leads = s.runtime.SlotsInUse(), now.Term, now.Here
+	if lanes := s.transport.Load(); lanes != nil {
+		c := lanes.Counts()
+		t.Control, t.Data = c.Control, c.Data
+	}
+	return t
 }

@@ -6,11 +6,12 @@ import (
 	"iter"
 	"net/netip"
 	"runtime"
-	"sync"
+	"slices"
 	"time"
 
 	"cutwater/api"
 	"cutwater/cluster/metadata"
+	"cutwater/cluster/transport"
 	"cutwater/messages"
 	"cutwater/node"
 	"cutwater/protocol/dispatch"
@@ -19,13 +20,9 @@ import (
 	"cutwater/topology"
 )
 
-const (
-	// extrasTimeout bounds how long a list of nodes waits for what the metadata and
-	// the coordinators say of them: without a leader the list is there all the same.
-	extrasTimeout = 2 * time.Second
-	// maxViews bounds how many coordinators are asked at once.
-	maxViews = 16
-)
+// extrasTimeout bounds how long a list of nodes waits for what the metadata says of
+// them: without a leader the list is there all the same.
+const extrasTimeout = 2 * time.Second
 
 // backend shows a member of a cluster through the API.
 type backend struct{ *node.Member }
@@ -73,13 +70,14 @@ func (b backend) Nodes(ctx context.Context) ([]api.Node, error) {
 func (b backend) nodeOf(n node.NodeStatus, now time.Time) api.Node {
 	out := api.Node{ID: n.Meta.GetNode(), Name: n.Name, Gossip: addressText(n.Gossip), Control: addressText(n.Control), Data: addressText(n.Data),
 		HTTP: addressText(n.HTTP), Zone: n.Meta.GetZone(), Voter: n.Voter, Leader: n.Leader, Alive: n.Alive, Leaving: n.Meta.GetLeaving(),
-		SlotsTotal: int(n.Meta.GetSlots()), SlotsFree: int(n.Meta.GetSlots()), SeenMs: now.UnixMilli()}
+		Version: n.Meta.GetVersion(), SlotsTotal: int(n.Meta.GetSlots()), SlotsFree: max(0, int(n.Meta.GetSlots())-int(n.Meta.GetSlotsUsed())),
+		SeenMs: now.UnixMilli()}
 	if !n.Alive {
 		out.SeenMs = now.Add(-n.Since).UnixMilli()
 		out.SlotsTotal, out.SlotsFree = 0, 0
 	}
 	if n.Name == b.Name() {
-		out.Version, out.StartedMs, out.CPUs = version().Version, b.Started().UnixMilli(), runtime.NumCPU()
+		out.StartedMs, out.CPUs = b.Started().UnixMilli(), runtime.NumCPU()
 	}
 	return out
 }
@@ -92,8 +90,7 @@ func addressText(a netip.AddrPort) string {
 	return a.String()
 }
 
-// addJobs adds which jobs the nodes coordinate, and how many of their slots are in
-// use, as far as the metadata and the coordinators answer.
+// addJobs adds which jobs the nodes coordinate, as far as the metadata answers.
 func (b backend) addJobs(ctx context.Context, nodes []api.Node) {
 	ctx, cancel := context.WithTimeout(ctx, extrasTimeout)
 	defer cancel()
@@ -101,53 +98,12 @@ func (b backend) addJobs(ctx context.Context, nodes []api.Node) {
 	if err != nil {
 		return
 	}
-	index := make(map[string]int, len(nodes)) // by name of the start
-	for i, n := range nodes {
-		index[n.Name] = i
-	}
-	var (
-		mu     sync.Mutex
-		asking sync.WaitGroup
-		slots  = make(chan struct{}, maxViews)
-	)
 	for _, r := range records {
-		if machine.Ended(r.Status) {
-			continue
-		}
-		if i, ok := index[startOf(r.Coordinator)]; ok {
+		i := slices.IndexFunc(nodes, func(n api.Node) bool { return n.Name == startOf(r.Coordinator) })
+		if i >= 0 && !machine.Ended(r.Status) {
 			nodes[i].Jobs = append(nodes[i].Jobs, r.Job)
 		}
-		asking.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			v, err := b.Member.View(ctx, r.Job, 0)
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for name, used := range slotsUsed(v) {
-				if i, ok := index[name]; ok {
-					nodes[i].SlotsFree = max(0, nodes[i].SlotsFree-used)
-				}
-			}
-		})
 	}
-	asking.Wait()
-}
-
-// slotsUsed is how many slots of each node a job uses: one holds a subtask of each
-// vertex.
-func slotsUsed(v *messages.JobView) map[string]int {
-	type place struct{ node, vertex string }
-	tasks := map[place]int{}
-	used := map[string]int{}
-	for _, t := range v.Tasks {
-		p := place{t.Node, t.Task.GetVertex()}
-		tasks[p]++
-		used[t.Node] = max(used[t.Node], tasks[p])
-	}
-	return used
 }
 
 // Jobs implements api.Backend.
@@ -215,7 +171,47 @@ func jobOfEvent(logged node.LoggedEvent) string {
 }
 
 // Metrics implements api.Backend: there are none beside those of the API.
-func (b backend) Metrics() []api.Metric { return nil }
+func (b backend) Metrics() []api.Metric {
+	t := b.Traffic()
+	m := []api.Metric{
+		gauge("cutwater_node_slots", "Slots that this node offers.", float64(t.Slots)),
+		gauge("cutwater_node_slots_used", "Slots of this node that run something.", float64(t.SlotsUsed)),
+		gauge("cutwater_metadata_term", "The term of the metadata log: it grows with each election.", float64(t.Term)),
+		gauge("cutwater_metadata_leader", "1 if this node leads the metadata log, else 0.", truth(t.Leads)),
+	}
+	for lane, c := range map[string]transport.LaneCounts{"control": t.Control, "data": t.Data} {
+		for _, x := range []struct {
+			name, help string
+			kind       api.MetricKind
+			value      float64
+		}{
+			{"sent_messages_total", "Messages to other nodes that were written.", api.Counter, float64(c.SentMessages)},
+			{"sent_bytes_total", "Bytes to other nodes that were written.", api.Counter, float64(c.SentBytes)},
+			{"received_messages_total", "Messages from other nodes.", api.Counter, float64(c.ReceivedMessages)},
+			{"received_bytes_total", "Bytes from other nodes.", api.Counter, float64(c.ReceivedBytes)},
+			{"dropped_messages_total", "Messages to other nodes that were dropped.", api.Counter, float64(c.Dropped)},
+			{"refused_connections_total", "Connections that one side did not let in.", api.Counter, float64(c.Refused)},
+			{"reconnections_total", "Connections that replaced an earlier one.", api.Counter, float64(c.Reconnected)},
+			{"connections", "Connections that are open.", api.Gauge, float64(c.Open)},
+			{"queued_bytes", "Bytes that wait to be written.", api.Gauge, float64(c.QueueBytes)},
+		} {
+			m = append(m, api.Metric{Name: "cutwater_transport_" + x.name, Help: x.help, Kind: x.kind,
+				Samples: []api.Sample{{Labels: []api.Label{{Name: "lane", Value: lane}}, Value: x.value}}})
+		}
+	}
+	return m
+}
+
+func gauge(name, help string, value float64) api.Metric {
+	return api.Metric{Name: name, Help: help, Kind: api.Gauge, Samples: []api.Sample{{Value: value}}}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 // buildTopology makes a program of what was deployed. What is wrong with the topology
 // is an *api.RefusedError.

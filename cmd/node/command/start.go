@@ -151,7 +151,7 @@ func (f *startFlags) options() (o node.MemberOptions, err error) {
 		f.cluster = defaultCluster
 	}
 	o = node.MemberOptions{FS: vfs.OS(), ClusterName: f.cluster, Ports: f.ports, Join: f.join, Silent: f.silent, Slots: f.slots, Zone: f.zone,
-		Preset: membership.Preset(f.preset), Build: buildTopology, ChannelMemoryBytes: f.channelMiB << 20}
+		Preset: membership.Preset(f.preset), Version: version().Version, Build: buildTopology, ChannelMemoryBytes: f.channelMiB << 20}
 	if o.Bind, err = netip.ParseAddr(f.bind); err != nil {
 		return usage("--bind %s is no IP address: %w", f.bind, err)
 	}
