@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"cutwater/messages"
 	"cutwater/protocol/metadata"
 )
@@ -20,6 +22,9 @@ const (
 	LostCommand
 	// Unavailable: it is not applied, and Propose returns ErrUnavailable.
 	Unavailable
+	// LateCommand: its outcome is UNKNOWN, and it is applied later: before the next
+	// command, or when Settle says so. Reads until then do not see it.
+	LateCommand
 )
 
 // Model is a Store in memory, for simulations and tests: what a group of nodes
@@ -29,12 +34,44 @@ type Model struct {
 	mu      sync.Mutex
 	machine metadata.Machine
 	fault   func(*messages.MetadataCommand) Fault
+	late    []*messages.MetadataCommand
+	observe func(*messages.MetadataCommand, *messages.MetadataResult)
 	closed  bool
 }
 
 // NewModel returns an empty store. Fault, if not nil, decides the fate of each
 // command; it is called in the order of the commands, by one caller at a time.
 func NewModel(fault func(*messages.MetadataCommand) Fault) *Model { return &Model{fault: fault} }
+
+// Observe calls f for each command that is applied, whatever its proposer was told,
+// with what became of it. F must not use the Model.
+func (m *Model) Observe(f func(*messages.MetadataCommand, *messages.MetadataResult)) { m.observe = f }
+
+// Settle applies the commands that are late, or drops them: as a new leader does, in
+// whose log they are, or not.
+func (m *Model) Settle(keep bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settle(keep)
+}
+
+func (m *Model) settle(keep bool) {
+	late := m.late
+	m.late = nil
+	if keep {
+		for _, c := range late {
+			m.apply(c)
+		}
+	}
+}
+
+func (m *Model) apply(c *messages.MetadataCommand) *messages.MetadataResult {
+	result := m.machine.Apply(m.machine.Index()+1, c)
+	if m.observe != nil {
+		m.observe(c, result)
+	}
+	return result
+}
 
 // Propose implements Store.
 func (m *Model) Propose(_ context.Context, command *messages.MetadataCommand) (*messages.MetadataResult, error) {
@@ -47,14 +84,22 @@ func (m *Model) Propose(_ context.Context, command *messages.MetadataCommand) (*
 	if m.fault != nil {
 		fault = m.fault(command)
 	}
+	return m.propose(command, fault)
+}
+
+func (m *Model) propose(command *messages.MetadataCommand, fault Fault) (*messages.MetadataResult, error) {
 	unknown := &messages.MetadataResult{Outcome: messages.MetadataOutcome_UNKNOWN, Failure: "leadership was lost while the command was being replicated"}
 	switch fault {
 	case Unavailable:
 		return nil, ErrUnavailable
 	case LostCommand:
 		return unknown, nil
+	case LateCommand:
+		m.late = append(m.late, proto.CloneOf(command))
+		return unknown, nil
 	}
-	result := m.machine.Apply(m.machine.Index()+1, command)
+	m.settle(true) // the log has an order
+	result := m.apply(command)
 	if fault == LostAnswer {
 		return unknown, nil
 	}
