@@ -345,7 +345,7 @@ func (s *service) close() error {
 	return errors.Join(s.member.Close(), removeAddresses(s.options.DataDir))
 }
 
-// watch tells who leads the metadata, until ctx is done.
+// watch tells which other node leads the metadata, until ctx is done.
 func (s *service) watch(ctx context.Context) {
 	told := ""
 	for {
@@ -361,7 +361,7 @@ func (s *service) watch(ctx context.Context) {
 		case err != nil || leader == told:
 		case leader == "":
 			s.journal.note("no node leads the metadata")
-		default:
+		case leader != nodeID(s.member.Name()): // an event says so of this node
 			s.journal.note("node " + shortID(leader) + " leads the metadata")
 		}
 		told = leader
