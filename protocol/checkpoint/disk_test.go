@@ -106,13 +106,15 @@ type modelSweep struct {
 	steps  int
 }
 
-// sweep lets one of the sweeps take its next step.
+// sweep lets one of the sweeps take its next step, unless it fails.
 func (m *model) sweep() {
-	if len(m.disk.sweeps) == 0 {
-		return
+	if n := len(m.disk.sweeps); n > 0 {
+		m.sweepStep(m.r.IntN(n), m.chance(20))
 	}
-	i := m.r.IntN(len(m.disk.sweeps))
-	if s := m.disk.sweeps[i]; m.r.IntN(20) == 0 || s.step(&m.disk) { // or a failure ends it
+}
+
+func (m *model) sweepStep(i int, fails bool) {
+	if fails || m.disk.sweeps[i].step(&m.disk) {
 		m.disk.sweeps = slices.Delete(m.disk.sweeps, i, i+1)
 	}
 	m.check()
@@ -174,11 +176,11 @@ func (s *modelSweep) delete(d *modelDisk) {
 	}
 }
 
-// die is a crash of the coordinator, with whatever was under way; the next one takes
-// its epoch, after which no command of this one is applied.
-func (m *model) die() {
+// die is a crash of the coordinator. What was under way is done, each piece if so
+// decided; then the next one takes its epoch, and no command of this one is applied.
+func (m *model) die(done func() bool) {
 	for _, op := range slices.Sorted(maps.Keys(m.work)) {
-		if m.r.IntN(2) == 0 {
+		if !done() {
 			continue
 		}
 		switch w := m.work[op].(type) {
@@ -199,7 +201,7 @@ func (m *model) restored() {
 	known := slices.Sorted(maps.Keys(m.stored))
 	for i, id := range known {
 		read := m.disk.published[id]
-		if i < len(known)-1 && m.r.IntN(3) == 0 {
+		if i < len(known)-1 && m.unread(id) {
 			read = nil
 		}
 		m.c.Restored(m.stored[id], read)

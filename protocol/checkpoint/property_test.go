@@ -25,7 +25,11 @@ import (
 // leaves nothing behind.
 func TestCoordinatorProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		m := newModel(t, r, &messages.CheckpointConfig{
+			IntervalMs: 10, TimeoutMs: 50, NumRetained: uint32(1 + r.IntN(3)), MaxConcurrent: uint32(1 + r.IntN(3)),
+			MinPauseMs: 3, AfterTasksFinish: true, SavepointDir: "/sp", TolerableFailures: 2,
+		})
 		for range 300 {
 			m.step()
 		}
@@ -35,12 +39,13 @@ func TestCoordinatorProperties(t *testing.T) {
 
 // model is a world that keeps its own account of what is true.
 type model struct {
-	t *rapid.T
-	r *rand.Rand
-	c *checkpoint.Coordinator
-
+	t        interface{ Fatalf(string, ...any) }
+	r        *rand.Rand
 	settings *messages.CheckpointConfig
+	// unread says whether an older checkpoint cannot be read when a coordinator starts.
+	unread func(id uint64) bool
 
+	c     *checkpoint.Coordinator
 	nowMs int64
 	epoch uint64
 	tasks []*modelTask
@@ -84,18 +89,18 @@ func increment(files []string) []string {
 	return files
 }
 
-func newModel(t *rapid.T) *model {
+func newModel(t interface{ Fatalf(string, ...any) }, r *rand.Rand, settings *messages.CheckpointConfig) *model {
 	m := &model{
-		t: t, r: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), answers: map[uint64]int{}, savepoints: map[uint64]bool{},
+		t: t, r: r, settings: settings, answers: map[uint64]int{}, savepoints: map[uint64]bool{},
 		stored: map[uint64]*messages.CompletedCheckpoint{}, disk: newModelDisk(),
 	}
-	m.settings = &messages.CheckpointConfig{
-		IntervalMs: 10, TimeoutMs: 50, NumRetained: uint32(1 + m.r.IntN(3)), MaxConcurrent: uint32(1 + m.r.IntN(3)),
-		MinPauseMs: 3, AfterTasksFinish: true, SavepointDir: "/sp", TolerableFailures: 2,
-	}
+	m.unread = func(uint64) bool { return m.chance(3) }
 	m.start()
 	return m
 }
+
+// chance is true once in n times, and never where nothing is left to chance.
+func (m *model) chance(n int) bool { return m.r != nil && m.r.IntN(n) == 0 }
 
 // start is the beginning of a coordinator.
 func (m *model) start() {
@@ -144,8 +149,8 @@ func (m *model) step() {
 	case n < 49:
 		m.sweep()
 	case n < 50:
-		if m.r.IntN(2) == 0 {
-			m.die()
+		if m.chance(2) {
+			m.die(func() bool { return m.chance(2) })
 		}
 	case n < 79:
 		m.acknowledge(task, m.someID())
@@ -335,7 +340,7 @@ func (m *model) do(fx *protocol.Effects) {
 		}
 	}
 	for _, e := range fx.Events {
-		if done, ok := e.(checkpoint.Completed); ok && done.Type != messages.CheckpointType_SAVEPOINT && m.r.IntN(2) == 0 {
+		if done, ok := e.(checkpoint.Completed); ok && done.Type != messages.CheckpointType_SAVEPOINT && !m.chance(2) {
 			m.disk.sweeps = append(m.disk.sweeps, &modelSweep{task: m.c.SweepBefore(m.exec.Attempt)})
 		}
 	}
@@ -345,7 +350,7 @@ func (m *model) do(fx *protocol.Effects) {
 
 // receive delivers a message, or loses it.
 func (m *model) receive(s protocol.Send) {
-	lost := m.r.IntN(4) == 0
+	lost := m.chance(4)
 	var task *modelTask
 	for _, t := range m.tasks {
 		if protocol.Address(t.name) == s.To && !lost {
