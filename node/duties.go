@@ -25,8 +25,14 @@ func (s *session) locate(name string) (where transport.Location, ok bool) {
 	return transport.Location{Control: portOf(m, ports.GetControl()), Data: portOf(m, ports.GetData())}, ok
 }
 
-// locateMetadata finds where a node's log is reached now.
+// locateMetadata finds where a node's log is reached now. The log asks from its first
+// moment on, before this node knows of any other.
 func (s *session) locateMetadata(id string) (string, bool) {
+	select {
+	case <-s.opened:
+	default:
+		return "", false
+	}
 	m, ok := s.control.roster.byID(id)
 	if !ok || m.Meta.GetPorts().GetMetadata() == 0 {
 		return "", false
