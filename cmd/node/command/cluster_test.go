@@ -267,6 +267,8 @@ func TestCompletion(t *testing.T) {
 		"job flights --addr " + at:       ":4\n",
 		"job --addr 127.0.0.1:1":         ":4\n",
 		"events --addr " + at + " --job": "created\tCREATED 00000000\nfailed\tFAILED 00000000\nfinished\tFINISHED 00000000\nflights\tRUNNING 00000000\nunchecked\tRUNNING 00000000\n:4\n",
+		"run":                            "yaml\nyml\n:8\n",
+		"lint":                           "yaml\nyml\n:8\n",
 		"deploy --addr " + at:            "yaml\nyml\n:8\n",
 		"start --preset":                 "local\nlan\nwan\n:4\n",
 		"completion":                     "bash\nzsh\nfish\n:4\n",

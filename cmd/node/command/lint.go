@@ -40,7 +40,8 @@ with its place and its rule; docs/lint.md explains the rules. Nothing is run, an
 no input or output is touched.
 
 Exit code 0: it can run, perhaps with warnings. 5: it has errors.`,
-		Args: oneFile,
+		Args:              oneFile,
+		ValidArgsFunction: topologyFiles,
 	}
 	output := formatFlag(cmd, "the list of findings")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return lint(cmd, args[0], *output) }

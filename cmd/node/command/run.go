@@ -59,8 +59,9 @@ name is the incarnation.
 Exit code 0: the job finished or was suspended. 1: error. 2: usage. 3: --restore
 names no checkpoint. 4: the data folder is in use, or the job was taken over. 5:
 the topology is rejected, or does not fit its state. 6: the job failed.`,
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) },
+		Args:              oneFile,
+		ValidArgsFunction: topologyFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dataDir, "data-dir", "", "where checkpoints and metadata are kept (default .cutwater/<name> beside FILE)")

@@ -208,7 +208,10 @@ func start(cmd *cobra.Command, f *startFlags) error {
 	if errors.Is(err, errNodeAtOnce) {
 		return err // nothing is waited for, as after kill -9
 	}
-	return errors.Join(err, s.close())
+	if closeErr := s.close(); err == nil && closeErr != nil {
+		err = coded(exitError, closeErr)
+	}
+	return err
 }
 
 // cannotStart gives an error its exit code.
