@@ -49,8 +49,8 @@ func startNode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// stop DIR... ends nodes with SIGTERM, one after the other; each must end well.
-func stopNodes(ts *testscript.TestScript, neg bool, args []string) {
+// leave DIR... ends nodes with SIGTERM, one after the other; each must end well.
+func leaveNodes(ts *testscript.TestScript, neg bool, args []string) {
 	for _, dir := range args {
 		c := nodesOf(ts)[dir]
 		if neg || c == nil {
@@ -60,6 +60,19 @@ func stopNodes(ts *testscript.TestScript, neg bool, args []string) {
 		if err := c.Wait(); err != nil {
 			ts.Fatalf("node %s: %v\n%s", dir, err, ts.ReadFile(dir+".log"))
 		}
+		delete(nodesOf(ts), dir)
+	}
+}
+
+// crash DIR... ends nodes as a loss of power does.
+func crashNodes(ts *testscript.TestScript, neg bool, args []string) {
+	for _, dir := range args {
+		c := nodesOf(ts)[dir]
+		if neg || c == nil {
+			ts.Fatalf("there is no node %s", dir)
+		}
+		ts.Check(c.Process.Kill())
+		_ = c.Wait() // it was killed
 		delete(nodesOf(ts), dir)
 	}
 }

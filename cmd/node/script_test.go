@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "raw": raw, "suspend": suspend, "damage": damage, "big": big, "find": find, "rows": rowsCommand, "same": same,
-			"node": startNode, "stop": stopNodes, "until": until,
+			"node": startNode, "leave": leaveNodes, "crash": crashNodes, "until": until,
 		},
 		Setup: func(e *testscript.Env) error {
 			flights, err := filepath.Abs(filepath.Join(example, "flights.csv"))
