@@ -31,6 +31,10 @@ mutate: ## Negate each guard of the machines and see a test fail (minutes)
 	go -C tools build -o ../bin/mutate ./mutate
 	bin/mutate
 
+.PHONY: chaos
+chaos: ## Break a cluster of processes, ROUNDS times (100; about 40 s each; as root also its network)
+	go test ./test/chaos -run 'TestChaos$$' -v -rounds $(or $(ROUNDS),100) -seed $(or $(SEED),1) -span 30s -longest-pause 60s -timeout 24h
+
 .PHONY: nightly
 nightly: ## Run 10,000 seeds of the simulation, long random walks, the fuzz targets, the race detector and the kill tests
 	.ci/run nightly

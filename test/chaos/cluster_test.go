@@ -31,6 +31,7 @@ type cluster struct {
 	dir    string // of everything
 	logs   string // the folder of the logs
 	net    network
+	secret string
 	env    []string
 	flags  []string // of start
 	nodes  []*node
@@ -43,13 +44,13 @@ func newCluster(t *testing.T, binary string, size int, flags ...string) *cluster
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{binary: binary, dir: dir, logs: filepath.Join(dir, "logs"), net: newNetwork(t, size), flags: flags}
+	c := &cluster{binary: binary, dir: dir, logs: filepath.Join(dir, "logs"), net: newNetwork(t, size), secret: rand.Text() + rand.Text(), flags: flags}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "CUTWATER_") {
 			c.env = append(c.env, v)
 		}
 	}
-	c.env = append(c.env, "CUTWATER_CLUSTER=chaos-"+rand.Text(), "CUTWATER_SECRET="+rand.Text()+rand.Text())
+	c.env = append(c.env, "CUTWATER_CLUSTER=chaos-"+rand.Text(), "CUTWATER_SECRET="+c.secret)
 	if err := os.Mkdir(c.logs, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func newCluster(t *testing.T, binary string, size int, flags ...string) *cluster
 			t.Fatal(err)
 		}
 		if c.net.breakable() {
-			if err := mountMemory(n.dir, diskBytes); err != nil {
+			if err := mountMemory(ownPrefix(), n.dir, diskBytes); err != nil {
 				t.Fatalf("no file system for a node: %v", err)
 			}
 		}

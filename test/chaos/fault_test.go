@@ -73,7 +73,7 @@ func schedule(seed uint64, l limits) []*fault {
 		return low + time.Duration(rng.Int64N(int64(high-low)/int64(time.Millisecond)+1))*time.Millisecond
 	}
 	if rng.IntN(8) == 0 {
-		return []*fault{{kind: roll, at: between(0, l.span/4)}}
+		return []*fault{{kind: roll, at: between(0, l.span/4), node: 1}}
 	}
 	kinds := []kind{kill, kill, pause}
 	if l.breakable {

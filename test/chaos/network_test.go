@@ -69,8 +69,8 @@ func newNetwork(t *testing.T, nodes int) network {
 		t.Log("no command ip: all nodes on 127.0.0.1, without partitions and full disks")
 		return loopback{}
 	}
-	sweepNamespaces(t)
-	n := namespaces{prefix: fmt.Sprintf("%s%d-", namespacePrefix, os.Getpid())}
+	sweep(t)
+	n := namespaces{prefix: ownPrefix()}
 	t.Cleanup(func() {
 		for i := range nodes + 1 {
 			_ = ip("netns", "del", n.name(i)) // it may not have come so far
@@ -96,23 +96,42 @@ func newNetwork(t *testing.T, nodes int) network {
 	return n
 }
 
-const (
-	namespacePrefix = "cutwater-chaos-"
-	cableName       = "cable"
-)
+// cableName is the interface of a node.
+const cableName = "cable"
 
-// sweepNamespaces removes what runs that were killed have left.
-func sweepNamespaces(t *testing.T) {
+// prefix begins the names of all namespaces and file systems; that of a process
+// follows.
+const prefix = "cutwater-chaos-"
+
+// ownPrefix begins those of this process.
+func ownPrefix() string { return fmt.Sprintf("%s%d-", prefix, os.Getpid()) }
+
+// orphaned reports whether the process that gave something its name is gone.
+func orphaned(name string) bool {
+	rest, ours := strings.CutPrefix(name, prefix)
+	pid, _, _ := strings.Cut(rest, "-")
+	_, err := os.Stat("/proc/" + pid)
+	return ours && os.IsNotExist(err)
+}
+
+// sweep removes what runs that were killed have left.
+func sweep(t *testing.T) {
 	list, err := exec.Command("ip", "netns", "list").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(string(list)) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		rest, ours := strings.CutPrefix(name, namespacePrefix)
-		pid, _, _ := strings.Cut(rest, "-")
-		if _, err := os.Stat("/proc/" + pid); ours && os.IsNotExist(err) {
+		if name := strings.Fields(line)[0]; orphaned(name) {
 			_ = ip("netns", "del", name) // another run may have been faster
+		}
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); orphaned(fields[0]) {
+			_ = unmount(fields[1])
 		}
 	}
 }

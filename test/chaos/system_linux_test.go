@@ -27,9 +27,9 @@ func enterNamespace(path string) (back func() error, err error) {
 	return func() error { return errors.Join(unix.Setns(int(own.Fd()), unix.CLONE_NEWNET), own.Close()) }, nil
 }
 
-// mountMemory mounts an empty file system in memory.
-func mountMemory(dir string, bytes int) error {
-	return unix.Mount("cutwater-chaos", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes))
+// mountMemory mounts an empty file system in memory, which has that name.
+func mountMemory(name, dir string, bytes int) error {
+	return unix.Mount(name, dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes))
 }
 
 func unmount(dir string) error { return unix.Unmount(dir, unix.MNT_DETACH) }
