@@ -278,6 +278,8 @@ const (
 	leftSwept         = "files of ended attempts swept"
 	sweepFailed       = "sweeps that failed"
 	foundClean        = "checkpoint directories clean at the end"
+	adopted           = "takeovers of running tasks"
+	notAdopted        = "takeovers refused"
 )
 
 // event counts what the job does and holds it to the invariants.
@@ -293,6 +295,10 @@ func (sim *simulation) event(e protocol.Event) {
 		sim.noticed[staleDropped]++
 	case job.Restoring:
 		sim.noticed[restored]++
+	case job.Adopted:
+		sim.noticed[adopted]++
+	case job.NotAdopted:
+		sim.noticed[notAdopted]++
 	case job.Swept:
 		sim.noticed[leftSwept] += int(e.Files)
 	case job.SweepFailed:

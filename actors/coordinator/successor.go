@@ -12,7 +12,9 @@ import (
 // Fallen: a coordinator broke an assertion, or panicked otherwise. It is an error
 // in Cutwater, never in a job. What the coordinator held in memory cannot be
 // trusted any more, so it stops, and a successor takes the job over as after a
-// crash of the node: with a new epoch, from the last completed checkpoint.
+// crash of the node: with a new epoch, and with the tasks that run. Where that falls,
+// too, what the tasks say may be the reason, and the next one starts new tasks from the
+// last completed checkpoint.
 type Fallen struct {
 	Job string
 	// Life numbers the job's coordinators in this process, from 1.
@@ -55,6 +57,9 @@ type line struct {
 	hooks *hooks
 	// last: it has only to record that the job failed.
 	last bool
+	// fallen: a coordinator has fallen, at fallenMs.
+	fallen   bool
+	fallenMs int64
 }
 
 func newLine(h *hooks) line {
@@ -70,12 +75,14 @@ func (c *Coordinator) fall(cause, stack string) {
 	}
 	cause, _, _ = strings.Cut(cause, "\n")
 	ended := metadata.Ended(c.master.Status())
-	_, giveUp := c.line.falls.Failed(c.self.System.Clock().NowMs(), 0)
-	next := line{life: c.line.life + 1, falls: c.line.falls, hooks: c.line.hooks, last: giveUp != "" && !ended}
+	nowMs := c.self.System.Clock().NowMs()
+	_, giveUp := c.line.falls.Failed(nowMs, 0)
+	next := line{life: c.line.life + 1, falls: c.line.falls, hooks: c.line.hooks, last: giveUp != "" && !ended, fallen: true, fallenMs: nowMs}
 	reason := fmt.Errorf("the coordinator of job %s failed more than %d times within %d minutes, last because: %s; this is an error in Cutwater, "+
 		"report it with the stack from the log; every checkpoint is kept, so the job can be started again from the newest",
 		c.config.Master.Job, maxFalls, fallsWithinMs/60_000, cause)
 	config := c.config
+	config.Master.Anew = c.line.fallen && nowMs-c.line.fallenMs < fallsWithinMs
 	if next.last {
 		config.Master.GiveUp = reason
 	}

@@ -192,7 +192,7 @@ func (m *Master) deploy() {
 		m.fail(err)
 		return
 	}
-	fence := m.fence()
+	fence, fingerprint := m.fence(), m.fingerprint()
 	w := newWiring(m.plan, func(vertex string, subtask uint32) protocol.Address {
 		return TaskAddress(slots[subtask], fence, &messages.TaskId{Vertex: vertex, Subtask: subtask})
 	})
@@ -207,6 +207,7 @@ func (m *Master) deploy() {
 				Coordinator: string(m.self),
 				Program:     m.config.Program,
 				Topology:    m.config.Topology,
+				Fingerprint: fingerprint,
 			}
 			if m.assignment != nil {
 				d.Restore = m.assignment.Vertices[i].Tasks[subtask]

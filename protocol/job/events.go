@@ -61,6 +61,31 @@ type StartingEmpty struct{}
 // String is the event as one line.
 func (e StartingEmpty) String() string { return "starting empty" }
 
+// Adopted: the tasks that an earlier coordinator left running are this one's now.
+type Adopted struct {
+	Attempt uint32
+	// Checkpoint is the newest that completed, 0 if none has.
+	Checkpoint uint64
+	Tasks      int
+}
+
+// String is the event as one line.
+func (e Adopted) String() string {
+	return fmt.Sprintf("took over the %d tasks of attempt %d, which go on behind checkpoint %d", e.Tasks, e.Attempt, e.Checkpoint)
+}
+
+// NotAdopted: the tasks that an earlier coordinator left running, or what is left of
+// them, are cancelled, and an attempt is started.
+type NotAdopted struct {
+	Attempt uint32
+	Why     string
+}
+
+// String is the event as one line.
+func (e NotAdopted) String() string {
+	return fmt.Sprintf("the tasks of attempt %d are not taken over: %s", e.Attempt, e.Why)
+}
+
 // Unreadable: an older checkpoint could not be read. The job does not need it,
 // and leaves its files alone.
 type Unreadable struct {

@@ -45,6 +45,8 @@ type MasterConfig struct {
 	// CancelTimeoutMs is how long a task may take to stop before it is given up;
 	// 0 means 3 min, Flink's task.cancellation.timeout.
 	CancelTimeoutMs int64
+	// Anew: tasks that an earlier coordinator left running are not taken over.
+	Anew bool
 	// GiveUp, if set, is why the job must end: the Master takes an epoch only to
 	// record FAILED for this reason, deploys nothing and keeps every checkpoint.
 	GiveUp error
@@ -68,6 +70,7 @@ const (
 	retryTimer   = "job/retry"
 	slotsTimer   = "job/slots"
 	restartTimer = "job/restart"
+	adoptTimer   = "job/adopt"
 )
 
 // phase is where a Master stands in its life.
@@ -82,6 +85,9 @@ const (
 	reading
 	// loading: checkpoints are being read.
 	loading
+	// adopting: the tasks of an earlier coordinator are asked whether they can be
+	// taken over.
+	adopting
 	// hooking: the master hooks are restored or reset, one after the other.
 	hooking
 	// discovering: sources list their splits.
@@ -105,7 +111,7 @@ const (
 	over
 )
 
-var phaseNames = [...]string{"created", "claiming", "reading", "loading", "hooking", "discovering", "acquiring", "deploying", "running",
+var phaseNames = [...]string{"created", "claiming", "reading", "loading", "adopting", "hooking", "discovering", "acquiring", "deploying", "running",
 	"suspending", "stopping", "waiting", "recording", "over"}
 
 func (p phase) String() string { return phaseNames[p] }
@@ -147,6 +153,7 @@ type Master struct {
 	initial     uint64                  // the id of the checkpoint there
 	restarts    *Restarts
 	slots       slots
+	takeover    *takeover // nil: no tasks are to be taken over
 
 	started    bool   // an attempt was deployed
 	swept      bool   // the sweep behind this attempt was asked for
@@ -239,6 +246,10 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 		m.endOfDataReached(t)
 	case *messages.Heartbeat:
 		m.heartbeat(t)
+	case *messages.AdoptableTasks:
+		m.adoptableTasks(t)
+	case *messages.TaskAccount:
+		m.taskAccount(t)
 	case *messages.SlotOffer:
 		m.slotOffer(t)
 	case *messages.NodeLost:

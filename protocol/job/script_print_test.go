@@ -21,6 +21,7 @@ func (w *world) carryOut(e *protocol.Effects) {
 	for _, s := range e.Send {
 		if d, ok := s.Message.(*messages.Deploy); ok {
 			w.keep(d)
+			w.nodeOf[taskName(d.Task)], _, _ = strings.Cut(string(s.To), "|")
 		}
 		fmt.Fprintf(&w.out, "-> %s %s\n", shortAddress(s.To), brief(s.Message))
 	}
@@ -38,6 +39,12 @@ func (w *world) carryOut(e *protocol.Effects) {
 	}
 	if e.Fail != nil {
 		fmt.Fprintf(&w.out, "FAIL %v\n", e.Fail)
+	}
+	for _, s := range slices.Clone(e.Send) {
+		if a, ok := s.Message.(*messages.AdoptTasks); ok && !w.remain { // whoever is there has nothing
+			node, _, _ := strings.Cut(string(s.To), "|")
+			w.step(&messages.AdoptableTasks{Fence: a.Fence, Node: node})
+		}
 	}
 }
 

@@ -36,6 +36,60 @@ func (w *world) offer(d *script.Directive) {
 	w.step(o)
 }
 
+// takeoverFence is that of the question which tasks there are.
+func (w *world) takeoverFence(d *script.Directive) *messages.Fence {
+	return &messages.Fence{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Attempt: w.deployed[w.order[0]].Fence.Attempt}
+}
+
+// listed sends what a task manager has: the tasks that are named, or all of its node.
+func (w *world) listed(d *script.Directive) {
+	list := &messages.AdoptableTasks{Fence: w.takeoverFence(d), Node: d.Arg("node", "n1")}
+	ended := map[string]messages.TaskState{}
+	for _, e := range strings.FieldsFunc(d.Arg("ended", ""), func(r rune) bool { return r == ',' }) {
+		name, state, _ := strings.Cut(e, ":")
+		ended[w.full(name)] = messages.TaskState(messages.TaskState_value["TASK_"+state])
+	}
+	for _, word := range d.Words() {
+		if word == "old" {
+			list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: w.forgotten[0].Task, Attempt: w.forgotten[0].Fence.Attempt})
+		}
+	}
+	names := slices.DeleteFunc(w.tasksOf(d), func(name string) bool { return w.deployed[name] == nil || w.nodeOf[name] != list.Node })
+	if d.Has("nothing") {
+		names = nil
+	}
+	for _, name := range names {
+		dep := w.deployed[name]
+		list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: dep.Task, Attempt: dep.Fence.Attempt, Ended: ended[name],
+			Fingerprint: uint64(d.Int("fingerprint", int64(dep.Fingerprint)))})
+	}
+	w.step(list)
+}
+
+// account sends the accounts of the tasks that are named, or of all.
+func (w *world) account(d *script.Directive) {
+	known := map[string]bool{}
+	for _, name := range w.order {
+		known[name] = true
+	}
+	for _, name := range w.tasksOf(d) {
+		if !known[name] {
+			continue // a flag
+		}
+		dep := w.deployed[name]
+		a := &messages.TaskAccount{Fence: w.takeoverFence(d), Task: dep.Task, Completed: uint64(d.Int("completed", 0)),
+			State:     messages.TaskState(messages.TaskState_value["TASK_"+d.Arg("state", "RUNNING")]),
+			EndOfData: d.Has("end-of-data"), ReceivedTruncated: d.Has("truncated"), DeployedFinished: d.Has("finished")}
+		for _, r := range strings.FieldsFunc(d.Arg("received", ""), func(r rune) bool { return r == ',' }) {
+			id, behind, _ := strings.Cut(r, "@")
+			split := &messages.ReceivedSplit{Id: id}
+			fmt.Sscan(behind, &split.Behind)
+			a.Received = append(a.Received, split)
+		}
+		w.step(a)
+	}
+}
+
 // gates prints to which subtasks the gates of the sources are closed. It offers
 // each an event, which stays in a gate that is closed.
 func (w *world) gates() {

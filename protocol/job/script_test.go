@@ -43,6 +43,8 @@ type world struct {
 	deployed  map[string]*messages.Deploy // by task name, of the newest attempt
 	order     []string
 	forgotten []*messages.Deploy // of earlier attempts
+	nodeOf    map[string]string  // of each task of the newest attempt
+	remain    bool               // tasks outlive their coordinator
 	out       strings.Builder
 }
 
@@ -57,6 +59,7 @@ func newWorld() *world {
 		files:    make(map[string]*messages.CheckpointMetadata),
 		broken:   make(map[string]string),
 		deployed: make(map[string]*messages.Deploy),
+		nodeOf:   make(map[string]string),
 		splits:   2,
 		nowMs:    1000,
 	}
@@ -91,8 +94,10 @@ func (w *world) directive(d *script.Directive) error {
 		if w.master != nil {
 			w.master.SetNodes(w.nodes)
 		}
-	case "start": // a new coordinator
+	case "start": // a new coordinator; tasks of the one before are gone with it, or remain
+		w.remain = d.Has("tasks-remain")
 		c := MasterConfig{Job: testJob, Node: "n1", Program: "test", Graph: w.graph, Settings: w.settings, Nodes: w.nodes, Hooks: w.hooks}
+		c.Node, c.Anew = d.Arg("node", "n1"), d.Has("anew")
 		if d.Has("agent") { // slots are asked for
 			c.Agent, c.Nodes = "n1|agent", nil
 		}
@@ -173,6 +178,10 @@ func (w *world) directive(d *script.Directive) error {
 		w.offer(d)
 	case "node-lost": // a node is gone: name why=...
 		w.step(&messages.NodeLost{Node: d.Words()[0], Reason: d.Arg("why", "")})
+	case "listed": // a task manager says what it has: node=n [task...] [ended=task:STATE,...] [old] [fingerprint=n] [epoch=n]
+		w.listed(d)
+	case "account": // tasks give their accounts: [task...] [state=] [completed=n] [received=id@behind,...] [truncated] [end-of-data] [finished] [epoch=n]
+		w.account(d)
 	case "gates": // lists the subtasks that must not hear from their enumerator yet
 		w.gates()
 	case "early": // messages that cannot be meant for a job without an epoch

@@ -81,6 +81,9 @@ func (m *Master) requestSlots() {
 // attempts the offer that waits for the next one. An offer that is not enough is not
 // held: two jobs that keep their halves keep each other from running.
 func (m *Master) slotsHeld() (held []*messages.NodeSlots) {
+	if m.takeover != nil {
+		return m.takeover.deployment.Slots
+	}
 	if !m.live() {
 		if m.slotsOffered() >= slotsNeeded(m.plan) {
 			for _, n := range m.config.Nodes {
@@ -89,19 +92,24 @@ func (m *Master) slotsHeld() (held []*messages.NodeSlots) {
 		}
 		return held
 	}
+	return m.slotsOf(func(e *execution) bool { return !e.terminal() })
+}
+
+// slotsOf counts the slots that such tasks are in.
+func (m *Master) slotsOf(such func(*execution) bool) (slots []*messages.NodeSlots) {
 	counted := make(map[uint32]bool) // the slots, by subtask
 	for _, e := range m.tasks {
-		if e.terminal() || counted[e.task.Subtask] {
+		if !such(e) || counted[e.task.Subtask] {
 			continue
 		}
 		counted[e.task.Subtask] = true
-		i := slices.IndexFunc(held, func(h *messages.NodeSlots) bool { return h.Node == e.node })
+		i := slices.IndexFunc(slots, func(s *messages.NodeSlots) bool { return s.Node == e.node })
 		if i < 0 {
-			i, held = len(held), append(held, &messages.NodeSlots{Node: e.node})
+			i, slots = len(slots), append(slots, &messages.NodeSlots{Node: e.node})
 		}
-		held[i].Slots++
+		slots[i].Slots++
 	}
-	return held
+	return slots
 }
 
 // slotsOffered counts the slots of the nodes.
@@ -134,6 +142,7 @@ func (m *Master) slotOffer(o *messages.SlotOffer) {
 	if m.phase == acquiring {
 		m.acquire()
 	}
+	m.takeoverOffered(o)
 }
 
 // nodeLost gives up the tasks of a node that is gone, and its slots.
@@ -148,4 +157,5 @@ func (m *Master) nodeLost(l *messages.NodeLost) {
 		m.config.Nodes = slices.DeleteFunc(m.config.Nodes, offers)
 	}
 	m.failTasksOn(l.Node, strings.TrimSuffix("its node is lost: "+l.Reason, ": "))
+	m.nodeGone(l.Node, "node "+l.Node+" is lost")
 }

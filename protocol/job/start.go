@@ -43,9 +43,6 @@ func (m *Master) epochStarted(r *messages.MetadataResult) {
 		return
 	}
 	m.newCoordinator()
-	if m.config.Agent != "" {
-		m.askForSlots()
-	}
 	m.readJob()
 }
 
@@ -109,8 +106,16 @@ func (m *Master) recordRead(r *messages.JobRecord) {
 	switch {
 	case r.GetJob() != m.config.Job:
 		m.refuse(fmt.Errorf("job %s is not on record any more; deploy it again", m.config.Job))
+		return
 	case r.Epoch != m.epoch:
 		m.fenced()
+		return
+	}
+	m.mayBeAdopted(r)
+	if m.config.Agent != "" {
+		m.askForSlots() // not before it is known which ones tasks may be in
+	}
+	switch {
 	case len(r.Completed) > 0:
 		// The older ones are read too: shared state is what they all refer to.
 		for _, c := range r.Completed {
@@ -123,7 +128,7 @@ func (m *Master) recordRead(r *messages.JobRecord) {
 		m.load(nil, r.RestoredFrom)
 	default:
 		m.informed = true
-		m.startEmpty()
+		m.startFrom(nil)
 	}
 }
 
@@ -161,7 +166,7 @@ func (m *Master) checkpointLoaded(w *messages.WorkDone) {
 			m.known(r)
 		}
 	}
-	m.restore(newest.loaded)
+	m.startFrom(newest.loaded)
 }
 
 // known tells the coordinator of a checkpoint from before its time. A user's path
@@ -198,6 +203,11 @@ func (m *Master) unreadable(r *read) {
 // for a reason that may pass, tries again as the restart strategy says, unless no
 // restart can mend it; any other that starts must be told.
 func (m *Master) notReady(w *messages.WorkDone, err error) {
+	if m.takeover != nil && m.phase == discovering {
+		m.leaveTasks(err.Error())
+		return
+	}
+	m.takeover = nil // the tasks hear of it when an attempt is deployed
 	if !w.NoRestart && (m.started || w.Transient) {
 		m.fail(err)
 		return
@@ -225,35 +235,43 @@ func (m *Master) again() {
 // startEmpty prepares an attempt without state.
 func (m *Master) startEmpty() {
 	m.event(StartingEmpty{})
-	plan, err := Plan(m.config.Graph)
-	if err != nil {
+	if err := m.divide(nil); err != nil {
 		m.refuse(err)
 		return
 	}
-	m.plan, m.assignment = plan, nil
 	m.resetHooks()
 }
 
 // restore prepares an attempt with the state of a checkpoint.
 func (m *Master) restore(loaded *messages.CheckpointLoaded) {
-	graph, err := restore.Adopt(m.config.Graph, loaded.Metadata)
-	if err != nil {
+	if err := m.divide(loaded); err != nil {
 		m.refuse(err)
 		return
+	}
+	m.event(Restoring{Checkpoint: loaded.Metadata.Checkpoint, Dropped: m.assignment.Dropped, Holds: uids(loaded.Metadata)})
+	m.restoreHooks(loaded.Metadata)
+}
+
+// divide makes the plan, and gives its tasks their shares of a checkpoint, nil for none.
+func (m *Master) divide(loaded *messages.CheckpointLoaded) (err error) {
+	graph, assignment := m.config.Graph, (*restore.Assignment)(nil)
+	if loaded != nil {
+		if graph, err = restore.Adopt(graph, loaded.Metadata); err != nil {
+			return err
+		}
 	}
 	plan, err := Plan(graph)
 	if err != nil {
-		m.refuse(err)
-		return
+		return err
 	}
-	assignment, err := restore.Assign(restore.Input{Loaded: loaded, Graph: graph, Plan: plan, Dropped: m.config.Settings.DroppedState})
-	if err != nil {
-		m.refuse(err)
-		return
+	if loaded != nil {
+		assignment, err = restore.Assign(restore.Input{Loaded: loaded, Graph: graph, Plan: plan, Dropped: m.config.Settings.DroppedState})
+		if err != nil {
+			return err
+		}
 	}
-	m.event(Restoring{Checkpoint: loaded.Metadata.Checkpoint, Dropped: assignment.Dropped, Holds: uids(loaded.Metadata)})
 	m.plan, m.assignment = plan, assignment
-	m.restoreHooks(loaded.Metadata)
+	return nil
 }
 
 // uids are those that a checkpoint knows: of operators, and of master hooks.
@@ -305,7 +323,7 @@ func (m *Master) prepareSources() {
 		}
 	}
 	if !open {
-		m.acquire()
+		m.sourcesReady()
 	}
 }
 
@@ -327,8 +345,17 @@ func (m *Master) splitsDiscovered(uid string, w *messages.WorkDone) {
 		open = open || s.enumerator.NeedsDiscovery()
 	}
 	if !open {
-		m.acquire()
+		m.sourcesReady()
 	}
+}
+
+// sourcesReady goes on when all splits are known.
+func (m *Master) sourcesReady() {
+	if m.takeover != nil {
+		m.adopt()
+		return
+	}
+	m.acquire()
 }
 
 func newSource(uid string, vertex, parallelism int) *source {

@@ -85,16 +85,27 @@ func (m *Master) endWith(status messages.JobStatus) {
 		}
 	case created, claiming:
 		m.target = status // recorded once there is an epoch
+	case loading, adopting, discovering:
+		if m.takeover != nil {
+			m.endTakeover(status)
+			return
+		}
+		m.endBefore(status)
 	case deploying, running:
 		m.cancelling(status)
 		m.stop(status)
 	case waiting:
 		m.disarm(restartTimer)
 		m.record(status)
-	default: // reading, loading, hooking, discovering, acquiring: nothing was deployed
-		m.keep = true
-		m.record(status)
+	default: // reading, hooking, acquiring
+		m.endBefore(status)
 	}
+}
+
+// endBefore ends a job of which nothing was deployed by this coordinator.
+func (m *Master) endBefore(status messages.JobStatus) {
+	m.keep = true
+	m.record(status)
 }
 
 func (m *Master) cancelling(status messages.JobStatus) {
@@ -161,6 +172,9 @@ func (m *Master) record(status messages.JobStatus) {
 
 func (m *Master) proposeStatus(status messages.JobStatus) {
 	c := &messages.SetJobStatus{Job: m.config.Job, Epoch: m.epoch, Status: status, AtMs: m.nowMs}
+	if status == messages.JobStatus_RUNNING {
+		c.Deployment = &messages.Deployment{Attempt: m.attempt, Slots: m.slotsOf(func(*execution) bool { return true })}
+	}
 	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {
 		c.Failure = describe.Error(m.failure)
 	}

@@ -59,6 +59,8 @@ func (m *Master) waitsFor(nowMs int64) string {
 		return "the job's record is read"
 	case loading:
 		return "its checkpoints are read"
+	case adopting:
+		return "the tasks that run say whether they can be taken over"
 	case hooking:
 		return "the master hooks are brought to the start of the attempt"
 	case discovering:

@@ -111,6 +111,8 @@ func (m *Master) timerFired(t *messages.TimerFired) {
 		m.slotsTick()
 	case t.Key == retryTimer:
 		m.retry()
+	case t.Key == adoptTimer:
+		m.adoptTick()
 	case t.Key == restartTimer && m.phase == waiting:
 		m.again()
 	}
