@@ -214,8 +214,9 @@ func (m *Member) HTTP() net.Listener { return m.http }
 // Close ends the node without a word: to others it fails.
 func (m *Member) Close() error { return m.end(func(*session) error { return nil }) }
 
-// Leave ends the node as others expect it: its coordinators and its votes go to other
-// nodes first, for as long as ctx allows.
+// Leave ends the node as others expect it: it gets no more work, and another node leads
+// before it goes, if ctx allows. It keeps its vote in the metadata, see
+// replicated.Policy for how long.
 func (m *Member) Leave(ctx context.Context) error {
 	return m.end(func(s *session) error { return s.leave(ctx) })
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"cutwater/actors/system"
 	"cutwater/cluster/discovery"
@@ -223,16 +224,21 @@ func (s *session) rejoin() (*session, error) {
 	return openSession(s.member, true)
 }
 
-// leave hands over what others can take before this node goes.
+// handOver bounds how long a node that leaves waits for another one to lead.
+const handOver = 5 * time.Second
+
+// leave hands over what others can take before this node goes. Its vote stays: most
+// who go come back, and one that does not is replaced when it has been gone for a
+// while, if there is another node. Were it given up each time, a restart of one node
+// after the other would leave all votes with the last.
 func (s *session) leave(ctx context.Context) error {
 	_ = s.gossip.Update(func(m *messages.NodeMeta) { m.Leaving = true }) // Leave says it again
-	var err error
-	if s.store.ClusterID() != "" {
-		if err = s.store.Leave(ctx); errors.Is(err, replicated.ErrLastVoter) {
-			err = nil // alone, or nobody has caught up: it stays on record and may return
-		}
+	bounded, cancel := context.WithTimeout(ctx, handOver)
+	defer cancel()
+	if err := s.store.TransferLeadership(bounded); err != nil {
+		s.member.options.Log.Warn("the others will elect a leader when this node is gone", "error", err)
 	}
-	return errors.Join(err, s.gossip.Leave(ctx))
+	return s.gossip.Leave(ctx)
 }
 
 // start runs f beside the session, which ends only when f does; not after close.

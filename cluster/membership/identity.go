@@ -46,7 +46,7 @@ type Identity struct {
 
 // OpenIdentity reads the identity of a data folder, or makes it, counts this start,
 // and locks the folder until Close. A folder belongs to one cluster name for good.
-// The errors wrap ErrInUse or ErrIdentity, or are those of the file system; random is
+// The errors wrap ErrInUse, ErrOtherName or ErrIdentity, or are those of the file system; random is
 // crypto/rand.Reader.
 //
 // The file is replaced as a whole and made durable before this returns: a crash at
@@ -96,7 +96,7 @@ func startIdentity(fsys vfs.FS, dir, clusterName string, random io.Reader) (*Ide
 			return nil, fmt.Errorf("%w: %s: %w; restore the file, or remove it to make this a new node", ErrIdentity, file, err)
 		}
 		if name != clusterName {
-			return nil, fmt.Errorf("%w: the data folder %s belongs to the cluster %q, not to %q; use another folder, or the cluster name %[3]s", ErrIdentity, dir, name, clusterName)
+			return nil, fmt.Errorf("%w: the data folder %s belongs to the cluster %q, not to %q; use another folder, or the cluster name %[3]s", ErrOtherName, dir, name, clusterName)
 		}
 	}
 	id.Start++

@@ -44,7 +44,7 @@ func TestBadIdentityIsRefused(t *testing.T) {
 	if err := id.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenIdentity(fsys, "data", "d", rand.Reader); !errors.Is(err, ErrIdentity) || !strings.Contains(err.Error(), `belongs to the cluster "c"`) {
+	if _, err := OpenIdentity(fsys, "data", "d", rand.Reader); !errors.Is(err, ErrOtherName) || !strings.Contains(err.Error(), `belongs to the cluster "c"`) {
 		t.Errorf("another cluster: %v", err)
 	}
 	if _, err := OpenIdentity(fsys, "data", "", rand.Reader); !errors.Is(err, ErrMeta) {

@@ -74,12 +74,13 @@ or CUTWATER_SECRET_FILE) or in the environment (CUTWATER_SECRET).
 Ports that are not given are 8081 for HTTP if that is free, and any free ones else;
 the data folder's file addresses has them while the node runs.
 
-Ctrl-C or SIGTERM makes the node leave: its votes and coordinators go to other
-nodes first. A second one stops it at once, which others see as a failure, and
-nothing is lost but the work since the last checkpoints.
+Ctrl-C or SIGTERM makes the node leave: the others give it no more work, and another
+one leads before it goes. Its vote in the metadata waits for its return for a minute.
+A second signal stops it at once, which others see as a failure, and nothing is lost
+but the work since the last checkpoints.
 
 Exit code 0: it has left. 1: error. 2: usage. 4: the data folder or a port is in
-use.`,
+use, or the folder belongs to a cluster of another name.`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
@@ -216,7 +217,7 @@ func start(cmd *cobra.Command, f *startFlags) error {
 
 // cannotStart gives an error its exit code.
 func cannotStart(err error) error {
-	for _, conflict := range []error{node.ErrDataDirInUse, node.ErrPortInUse, membership.ErrInUse} {
+	for _, conflict := range []error{node.ErrDataDirInUse, node.ErrPortInUse, membership.ErrInUse, membership.ErrOtherName} {
 		if errors.Is(err, conflict) {
 			return coded(exitConflict, err)
 		}
