@@ -34,8 +34,8 @@ import (
 //     changes nor goes away. All visible rows together are expected ones.
 //  6. No assertion fails, except those that guard channels against injected faults.
 //  7. No queue grows beyond its bound.
-//  8. A sweep of the job's checkpoint directory spares all that retained checkpoints
-//     refer to; the one behind the job's end leaves nothing else that was written before.
+//  8. All that retained checkpoints refer to is there, whatever was subsumed or swept;
+//     the sweep behind the job's end leaves nothing else that was written before.
 type invariants struct {
 	sim   *simulation
 	world *World
@@ -150,21 +150,27 @@ func (i *invariants) event(e protocol.Event) {
 		if !i.recorded[e.Checkpoint] && e.Type != messages.CheckpointType_SAVEPOINT {
 			i.broken("checkpoint %d was completed before its completion was recorded", e.Checkpoint)
 		}
+		i.retained()
 	case job.Restoring:
 		if e.Checkpoint != i.newest {
 			i.broken("checkpoint %d is restored, but the newest completed one is %d", e.Checkpoint, i.newest)
 		}
 	case job.Swept:
 		i.sweptLast = i.over
-		if err := i.sim.checkRetained(); err != nil {
-			i.world.Fail(err)
-		}
+		i.retained()
 	case job.SweepFailed:
 		i.sweptLast = false
 	case job.StartingEmpty:
 		if i.newest != 0 {
 			i.broken("the job starts empty, but checkpoint %d is completed", i.newest)
 		}
+	}
+}
+
+// retained looks at what was deleted so far.
+func (i *invariants) retained() {
+	if err := i.sim.checkRetained(); err != nil {
+		i.world.Fail(err)
 	}
 }
 

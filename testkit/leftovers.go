@@ -56,12 +56,13 @@ func (sim *simulation) retained() (map[string]bool, error) {
 	return names, nil
 }
 
-// checkRetained: a sweep has spared all that retained checkpoints refer to.
+// checkRetained: what was deleted so far, subsumed or swept, was nothing that a
+// retained checkpoint refers to.
 func (sim *simulation) checkRetained() error {
 	names, err := sim.retained()
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if _, missing := sim.world.Disk().Stat(name); missing != nil {
-			return fmt.Errorf("invariant broken: a checkpoint is retained, and a sweep took its %s", name)
+			return fmt.Errorf("invariant broken: a checkpoint is retained, and its %s is gone", name)
 		}
 	}
 	return err
