@@ -93,6 +93,9 @@ func campaign(t *testing.T, binary string, seed uint64, rounds int, seen map[kin
 		t.Fatal(err)
 	}
 	t.Logf("%d nodes, preset %s, one cluster after %v", nodes, preset, took.Round(time.Millisecond))
+	if err := c.awaitVoters(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	idle := &idle{}
 	if err := idle.flat(c, t.Logf); err != nil {
 		t.Fatal(err)

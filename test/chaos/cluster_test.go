@@ -185,6 +185,31 @@ func (c *cluster) awaitOne(ctx context.Context, limit time.Duration) (time.Durat
 	}
 }
 
+// voters is how many votes a cluster grows to.
+const voters = 3
+
+// awaitVoters returns when as many nodes vote as there are to.
+func (c *cluster) awaitVoters(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		members, err := c.members(ctx, c.nodes[0])
+		votes := 0
+		for _, m := range members {
+			if m.Voter {
+				votes++
+			}
+		}
+		switch {
+		case err == nil && votes == voters:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%d nodes vote after %v (%v)", votes, patience, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
 // one is why the nodes are not one cluster.
 func (c *cluster) one(ctx context.Context) error {
 	var first []string // of the first node, its id and role for each
