@@ -43,11 +43,11 @@ func TestDecisionsAreIndexed(t *testing.T) {
 	}
 }
 
-// documents are the Markdown files of the root, of docs and of the examples.
+// documents are the Markdown files of the root, of docs, of deploy and of the examples.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/design/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/design/*.md", "examples/*/*.md", "deploy/*.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
