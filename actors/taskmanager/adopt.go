@@ -6,22 +6,21 @@ import (
 )
 
 // adopt lets the tasks of a job answer to another coordinator, and tells that one which
-// there are; each gives its account itself. The tasks of an attempt that is not asked
-// for are listed and left alone. A coordinator that is older than the one that has the
-// tasks is not answered.
+// there are; each gives its account itself. Those of another attempt than it asks for
+// are to be cancelled, and it is the one that can. A coordinator that is older than the
+// one that has the tasks is not answered.
 func (tm *TaskManager) adopt(m *messages.AdoptTasks) {
 	answer := &messages.AdoptableTasks{Fence: m.Fence, Node: tm.self.System.Node()}
-	var adopted []string
+	var names []string
 	for _, name := range tm.order {
 		t := tm.running[name]
-		switch {
-		case t.fence.Job != m.Fence.GetJob():
+		if t.fence.Job != m.Fence.GetJob() {
 			continue
-		case t.fence.Epoch > m.Fence.GetEpoch():
-			return
-		case t.fence.Attempt == m.Fence.GetAttempt():
-			adopted = append(adopted, name)
 		}
+		if t.fence.Epoch > m.Fence.GetEpoch() {
+			return
+		}
+		names = append(names, name)
 		answer.Tasks = append(answer.Tasks, &messages.AdoptableTask{Task: t.deploy.Task, Attempt: t.fence.Attempt, Fingerprint: t.deploy.Fingerprint})
 	}
 	for _, name := range tm.endings {
@@ -29,13 +28,12 @@ func (tm *TaskManager) adopt(m *messages.AdoptTasks) {
 			answer.Tasks = append(answer.Tasks, &messages.AdoptableTask{Task: e.Task, Attempt: e.Fence.Attempt, Ended: e.State})
 		}
 	}
-	for _, name := range adopted {
+	for _, name := range names {
 		t := tm.running[name]
-		t.fence, t.coordinator = m.Fence, m.Coordinator
-		tm.self.Send(tm.self.System.Address(name), &messages.NewCoordinator{Fence: m.Fence, Coordinator: m.Coordinator, Completed: m.Completed, Last: m.Last})
-	}
-	if len(adopted) > 0 {
+		t.fence = &messages.Fence{Job: t.fence.Job, Epoch: m.Fence.Epoch, Attempt: t.fence.Attempt}
+		t.coordinator = m.Coordinator
 		tm.silent[m.Coordinator] = 0
+		tm.self.Send(tm.self.System.Address(name), &messages.NewCoordinator{Fence: t.fence, Coordinator: m.Coordinator, Completed: m.Completed, Last: m.Last})
 	}
 	tm.self.Send(protocol.Address(m.Coordinator), answer)
 }

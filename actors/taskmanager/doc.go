@@ -7,8 +7,8 @@
 //     epochs of the job are cancelled.
 //   - CancelTask: passed on to the task. An attempt that is not here and never
 //     was is reported as cancelled and will not be started by a late deployment.
-//   - AdoptTasks: the tasks of the attempt answer to another coordinator from now on,
-//     which is told which there are.
+//   - AdoptTasks: the tasks of the job answer to another coordinator from now on, which
+//     is told which there are.
 //   - TaskStateChanged, from its own tasks: how they ended.
 //   - Heartbeat, from coordinators: they are alive. One that is silent for
 //     CoordinatorTimeoutMs is given up, and its tasks are cancelled.

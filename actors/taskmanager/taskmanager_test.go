@@ -214,8 +214,8 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// AdoptTasks moves the running tasks of the attempt to another coordinator, and lists
-// those that have ended and those of other attempts; other jobs are left alone. From
+// AdoptTasks moves the running tasks of the job to another coordinator, and lists them
+// with those of its attempt that have ended; other jobs are left alone. From
 // then on the new coordinator gets the heartbeats, and only its silence counts. An older
 // one is not answered any more.
 func TestAdopt(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAdopt(t *testing.T) {
 	if got := adopt(2, "n9|coordinator/j"); got != "" {
 		t.Fatalf("an older coordinator was answered %s", got)
 	}
-	for name, want := range map[string]int{"task/j/a/0/7": 2, "task/j/b/0/7": 0, "task/j/old/0/6": 0, "task/k/c/0/7": 0} {
+	for name, want := range map[string]int{"task/j/a/0/7": 2, "task/j/b/0/7": 0, "task/j/old/0/6": 2, "task/k/c/0/7": 0} {
 		if got := r.tasks[name].got; len(got) != want {
 			t.Errorf("%s got %v", name, got)
 		}
@@ -258,6 +258,9 @@ func TestAdopt(t *testing.T) {
 	const told = "NewCoordinator{fence:{job:j epoch:3 attempt:7} coordinator:n3|coordinator/j completed:4 last:5}"
 	if got := describe.Text(r.tasks["task/j/a/0/7"].got[0]); got != told {
 		t.Errorf("the task was told %s, want %s", got, told)
+	}
+	if got := r.tasks["task/j/old/0/6"].got[0].(*messages.NewCoordinator); got.Fence.Epoch != 3 || got.Fence.Attempt != 6 {
+		t.Errorf("the task of another attempt was told %v", got)
 	}
 	r.tell(ended(6, "old", messages.TaskState_TASK_CANCELED))
 	r.Advance(HeartbeatMs)

@@ -71,7 +71,11 @@ type Adopted struct {
 
 // String is the event as one line.
 func (e Adopted) String() string {
-	return fmt.Sprintf("took over the %d tasks of attempt %d, which go on behind checkpoint %d", e.Tasks, e.Attempt, e.Checkpoint)
+	s := fmt.Sprintf("took over the %d tasks of attempt %d", e.Tasks, e.Attempt)
+	if e.Checkpoint == 0 {
+		return s + "; no checkpoint has completed yet"
+	}
+	return fmt.Sprintf("%s; checkpoint %d is the newest that completed", s, e.Checkpoint)
 }
 
 // NotAdopted: the tasks that an earlier coordinator left running, or what is left of

@@ -381,10 +381,16 @@ func (m *Master) current(f *messages.Fence) bool {
 	return m.live() && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt
 }
 
-// past reports whether a message belongs to an attempt that is over.
+// past reports whether a message belongs to an attempt that is over. One of an earlier
+// epoch may be of the current attempt, if that was taken over.
 func (m *Master) past(f *messages.Fence) bool {
-	return f.GetJob() == m.config.Job && (f.GetEpoch() < m.epoch || f.GetEpoch() == m.epoch &&
-		(f.GetAttempt() < m.attempt || f.GetAttempt() == m.attempt && !m.live()))
+	switch {
+	case f.GetJob() != m.config.Job || f.GetEpoch() > m.epoch || m.mayAdopt():
+		return false
+	case f.GetAttempt() == m.attempt:
+		return !m.live()
+	}
+	return f.GetEpoch() < m.epoch || f.GetAttempt() < m.attempt
 }
 
 func (m *Master) drop(what string) {

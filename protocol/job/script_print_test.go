@@ -35,6 +35,12 @@ func (w *world) carryOut(e *protocol.Effects) {
 		fmt.Fprintf(&w.out, "timer %s in %d\n", t.Key, t.DelayMs)
 	}
 	for _, ev := range e.Events {
+		if _, adopted := ev.(Adopted); adopted {
+			for _, name := range w.order { // they know
+				w.deployed[name] = proto.CloneOf(w.deployed[name])
+				w.deployed[name].Fence = w.master.fence()
+			}
+		}
 		fmt.Fprintf(&w.out, "* %s\n", ev)
 	}
 	if e.Fail != nil {

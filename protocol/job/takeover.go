@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -294,7 +295,7 @@ func (m *Master) listed() (tasks map[string]found, why, silent string) {
 			case runs && a.Fingerprint != fingerprint:
 				return nil, fmt.Sprintf("task %s was deployed with another plan, program or settings", taskName(a.Task)), ""
 			case !runs && a.Ended != messages.TaskState_TASK_FINISHED:
-				return nil, fmt.Sprintf("task %s is %s", taskName(a.Task), a.Ended), ""
+				return nil, fmt.Sprintf("task %s is %s", taskName(a.Task), stateName(a.Ended)), ""
 			}
 			tasks[taskName(a.Task)] = found{n.Node, a.Ended}
 		}
@@ -309,7 +310,7 @@ func (m *Master) judgeAccount(id *messages.TaskId) (why, open string) {
 	case a == nil:
 		return "", "task " + name
 	case a.State != messages.TaskState_TASK_RUNNING:
-		return fmt.Sprintf("task %s is %s", name, a.State), ""
+		return fmt.Sprintf("task %s is %s", name, stateName(a.State)), ""
 	case a.Completed != m.takeover.completed:
 		return fmt.Sprintf("task %s goes on from checkpoint %d, and %d is the newest that completed", name, a.Completed, m.takeover.completed), ""
 	case a.ReceivedTruncated:
@@ -317,6 +318,8 @@ func (m *Master) judgeAccount(id *messages.TaskId) (why, open string) {
 	}
 	return "", ""
 }
+
+func stateName(s messages.TaskState) string { return strings.TrimPrefix(s.String(), "TASK_") }
 
 // finalCheckpoint reports whether a task finishes only behind a checkpoint.
 func (m *Master) finalCheckpoint() bool {

@@ -24,7 +24,7 @@ func (m *Master) taskStateChanged(r *messages.TaskStateChanged) {
 	ack := &messages.TaskStateAck{Fence: r.Fence, Task: r.Task, State: r.State}
 	if !m.current(r.Fence) {
 		m.drop("report " + r.State.String() + " of " + taskName(r.Task))
-		if m.past(r.Fence) && !m.mayAdopt() {
+		if m.past(r.Fence) {
 			// Whoever sends it stops only when it is acknowledged, and the node
 			// that it ran on is not known any more.
 			for _, n := range m.config.Nodes {
@@ -112,7 +112,7 @@ func (m *Master) endOfDataReached(r *messages.EndOfDataReached) {
 // heartbeat takes a task manager's sign of life, and what it runs.
 func (m *Master) heartbeat(h *messages.Heartbeat) {
 	switch {
-	case m.past(h.Fence) && !m.mayAdopt():
+	case m.past(h.Fence):
 		m.drop("heartbeat of " + h.Node)
 		// Tasks of an attempt that is over: their coordinator did not live to
 		// cancel them.

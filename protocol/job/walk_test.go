@@ -19,12 +19,16 @@ import (
 //
 //   - every attempt restores the newest checkpoint that is on record, and none is
 //     recorded behind its back by an attempt before it;
-//   - no attempt is deployed while a task of the one before has not ended;
+//   - no attempt is deployed while a task of the one before has not ended, save what a
+//     coordinator that died left running and its successor has not taken over;
+//   - what is taken over is one attempt, whose past has the newest checkpoint on record;
 //   - ids of tasks are never used again;
 //   - once everything works, the job runs and completes checkpoints, or has ended.
 func TestRandomLives(t *testing.T) {
+	takeovers := 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
+		defer func() { takeovers += s.takeovers }()
 		for range 3 {
 			for range rapid.IntRange(0, 100).Draw(t, "steps") {
 				s.misbehave()
@@ -35,6 +39,9 @@ func TestRandomLives(t *testing.T) {
 			}
 		}
 	})
+	if takeovers == 0 && !t.Failed() {
+		t.Error("no coordinator took running tasks over")
+	}
 }
 
 // simulation is a world whose tasks answer by themselves, when they are let.
@@ -48,12 +55,19 @@ type simulation struct {
 	hopeless map[string]bool
 	// ended is set when the user has asked for an end.
 	ended bool
-	agent protocol.Address // where slots are asked for, or nothing
-	poor  bool             // the dispatcher has not enough of them
+	// orphans are tasks whose coordinator has died, and which no other one has.
+	orphans      map[string]bool
+	fingerprints map[string]uint64
+	// past are the checkpoints that an attempt restored or took part in.
+	past      map[uint32]map[uint64]bool
+	takeovers int
+	agent     protocol.Address // where slots are asked for, or nothing
+	poor      bool             // the dispatcher has not enough of them
 }
 
 func newSimulation(t *rapid.T) *simulation {
-	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, hopeless: map[string]bool{}, tasks: map[string]messages.TaskState{}}
+	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, hopeless: map[string]bool{}, tasks: map[string]messages.TaskState{},
+		orphans: map[string]bool{}, fingerprints: map[string]uint64{}, past: map[uint32]map[uint64]bool{}}
 	s.graph = &messages.JobGraph{Name: "test", Parallelism: 2, Operators: []*messages.OperatorSpec{
 		{Uid: "src", Source: true},
 		{Uid: "out", Sink: true, Inputs: []*messages.OperatorInput{{Uid: "src", Partitioning: messages.Partitioning_HASH}}},
@@ -67,18 +81,24 @@ func newSimulation(t *rapid.T) *simulation {
 		s.agent, s.nodes = "n1|agent", nil
 	}
 	s.apply(&messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{Job: testJob}}})
-	s.coordinator()
+	s.coordinator(false)
 	return s
 }
 
-// coordinator starts one, as after a crash of the one before.
-func (s *simulation) coordinator() {
+// coordinator starts one, as after a crash of the one before, with its tasks or without.
+func (s *simulation) coordinator(tasksRemain bool) {
 	m, err := NewMaster(MasterConfig{Job: testJob, Node: "n1", Graph: s.graph, Settings: s.settings, Nodes: s.nodes, Agent: s.agent})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.master, s.work, s.timers, s.inbox = m, nil, nil, nil
-	s.tasks = map[string]messages.TaskState{} // they died with it
+	for _, address := range s.addresses() {
+		if !tasksRemain || s.tasks[address] == messages.TaskState_TASK_DEPLOYING { // the order was on its way
+			delete(s.tasks, address)
+		} else {
+			s.orphans[address] = true
+		}
+	}
 	s.carry(m.Start(s.nowMs, 0))
 }
 
@@ -93,6 +113,11 @@ func (s *simulation) carry(e *protocol.Effects) {
 			s.timers = append(s.timers, armed{timer: t, atMs: s.nowMs + t.DelayMs})
 		}
 	}
+	for _, event := range e.Events {
+		if a, ok := event.(Adopted); ok {
+			s.adopted(a)
+		}
+	}
 	for _, out := range e.Send {
 		if d, ok := out.Message.(*messages.Deploy); ok {
 			s.deployment(d)
@@ -102,7 +127,7 @@ func (s *simulation) carry(e *protocol.Effects) {
 	switch {
 	case errors.Is(e.Fail, ErrStoreUnavailable):
 		s.ended = false
-		s.coordinator() // the next one goes on, and nobody has asked it to end
+		s.coordinator(false) // the next one goes on, and nobody has asked it to end
 	case e.Fail != nil:
 		s.t.Fatalf("the Master failed: %v", e.Fail)
 	}
@@ -129,16 +154,73 @@ func (s *simulation) deployment(d *messages.Deploy) {
 	}
 	attempt := fmt.Sprintf("/%d", d.Fence.Attempt)
 	for other, state := range s.tasks {
-		if !strings.HasSuffix(other, attempt) && !terminal(state) {
+		if !strings.HasSuffix(other, attempt) && !terminal(state) && !s.orphans[other] {
 			s.t.Fatalf("%s is deployed while %s is %s", address, other, state)
 		}
 	}
 	s.tasks[address] = messages.TaskState_TASK_DEPLOYING
+	s.fingerprints[address] = d.Fingerprint
+	s.past[d.Fence.Attempt] = map[uint64]bool{newest: true}
+}
+
+func (s *simulation) adopted(a Adopted) {
+	s.takeovers++
+	newest := uint64(0)
+	for _, c := range s.store.Job(testJob).Completed {
+		newest = max(newest, c.Checkpoint)
+	}
+	if a.Checkpoint != newest || !s.past[a.Attempt][newest] {
+		s.t.Fatalf("%s; %d is the newest on record, the past of the attempt has %v", a, newest, s.past[a.Attempt])
+	}
+	for _, e := range s.master.tasks {
+		if _, known := s.tasks[string(e.address)]; !known {
+			s.t.Fatalf("%s, and %s is none", a, e.address)
+		}
+		delete(s.orphans, string(e.address))
+	}
+}
+
+// tellTasks answers for the task manager, and for its tasks; some answers are lost.
+func (s *simulation) tellTasks(m *messages.AdoptTasks) {
+	list := &messages.AdoptableTasks{Fence: m.Fence, Node: "n1"}
+	var accounts []*messages.TaskAccount
+	for _, address := range s.addresses() {
+		task, attempt := parseAddress(address)
+		state := s.tasks[address]
+		switch {
+		case state == messages.TaskState_TASK_DEPLOYING:
+			continue
+		case terminal(state) && attempt == m.Fence.Attempt:
+			list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: task, Attempt: attempt, Ended: state})
+		case !terminal(state):
+			list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: task, Attempt: attempt, Fingerprint: s.fingerprints[address]})
+			a := &messages.TaskAccount{Fence: &messages.Fence{Job: testJob, Epoch: m.Fence.Epoch, Attempt: attempt}, Task: task, State: state}
+			if s.past[attempt][m.Completed] {
+				a.Completed = m.Completed
+			}
+			accounts = append(accounts, a)
+		}
+	}
+	s.send(list)
+	for _, a := range accounts {
+		if rapid.IntRange(0, 9).Draw(s.t, "account") > 0 {
+			s.send(a)
+		}
+	}
+}
+
+// parseAddress reads n1|task/job/vertex/subtask/attempt.
+func parseAddress(address string) (task *messages.TaskId, attempt uint32) {
+	parts := strings.Split(address, "/")
+	task = &messages.TaskId{Vertex: parts[2]}
+	fmt.Sscan(parts[3], &task.Subtask)
+	fmt.Sscan(parts[4], &attempt)
+	return task, attempt
 }
 
 func (s *simulation) misbehave() {
 	chance := func(n int) bool { return rapid.IntRange(1, n).Draw(s.t, "chance") == 1 }
-	switch rapid.SampledFrom([]string{"answer", "answer", "answer", "deliver", "deliver", "deliver", "drop", "time", "time", "fail", "crash", "end", "slots"}).Draw(s.t, "what") {
+	switch rapid.SampledFrom([]string{"answer", "answer", "answer", "deliver", "deliver", "deliver", "drop", "time", "time", "fail", "crash", "crash", "end", "slots"}).Draw(s.t, "what") {
 	case "answer":
 		for range rapid.IntRange(1, 4).Draw(s.t, "many") {
 			if len(s.work) > 0 {
@@ -164,8 +246,8 @@ func (s *simulation) misbehave() {
 			}
 		}
 	case "crash":
-		if chance(12) && !s.ended {
-			s.coordinator()
+		if chance(4) && !s.ended {
+			s.coordinator(!chance(3))
 		}
 	case "slots":
 		if s.poor = chance(3); chance(6) {
@@ -233,6 +315,8 @@ func (s *simulation) deliver() {
 		} else {
 			s.report(a)
 		}
+	case *messages.AdoptTasks:
+		s.tellTasks(m)
 	case *messages.SlotRequest:
 		o := &messages.SlotOffer{Job: m.Job, Epoch: m.Epoch, Nodes: []*messages.NodeSlots{{Node: "n1", Slots: 2}}}
 		if s.poor {
@@ -240,6 +324,7 @@ func (s *simulation) deliver() {
 		}
 		s.send(o)
 	case *messages.TriggerCheckpoint:
+		s.past[m.Fence.Attempt][m.Checkpoint] = true
 		for _, e := range slices.Clone(s.master.tasks) {
 			if s.tasks[string(e.address)] == messages.TaskState_TASK_RUNNING {
 				s.send(&messages.AcknowledgeCheckpoint{Fence: m.Fence, Task: e.task, Checkpoint: m.Checkpoint, Metrics: &messages.CheckpointMetrics{}})
@@ -264,13 +349,11 @@ func (s *simulation) becomes(address string, state messages.TaskState) {
 }
 
 func (s *simulation) report(address string) {
-	parts := strings.Split(address, "/") // n1|task/job/vertex/subtask/attempt
-	r := &messages.TaskStateChanged{Fence: &messages.Fence{Job: testJob, Epoch: s.master.epoch}, Task: &messages.TaskId{Vertex: parts[2]}, State: s.tasks[address]}
+	task, attempt := parseAddress(address)
+	r := &messages.TaskStateChanged{Fence: &messages.Fence{Job: testJob, Epoch: s.master.epoch, Attempt: attempt}, Task: task, State: s.tasks[address]}
 	if s.hopeless[address] {
 		r.Failure = &messages.Failure{NoRestart: true}
 	}
-	fmt.Sscan(parts[3], &r.Task.Subtask)
-	fmt.Sscan(parts[4], &r.Fence.Attempt)
 	s.send(r)
 }
 
