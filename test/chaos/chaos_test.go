@@ -23,6 +23,7 @@ var (
 	size    = flag.Int("nodes", 0, "how many nodes; 0 means three, and five for every fourth cluster")
 	span    = flag.Duration("span", 12*time.Second, "the time in which faults begin")
 	built   = flag.String("binary", "", "the command; empty builds it")
+	only    = flag.String("kinds", "", "the kinds of faults, with commas; empty means all")
 	longest = flag.Duration("longest-pause", 8*time.Second, "the longest pause of a process")
 )
 
@@ -37,23 +38,24 @@ var command = sync.OnceValues(func() (string, error) {
 	if *built != "" {
 		return filepath.Abs(*built)
 	}
-	dir, err := os.MkdirTemp("", "cutwater-chaos-bin-")
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command("go", "build", "-o", dir, "../../cmd/cutwater").CombinedOutput()
-	if err != nil {
+	file := filepath.Join(buildDir, "cutwater")
+	if out, err := exec.Command("go", "build", "-o", file, "../../cmd/cutwater").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return filepath.Join(dir, "cutwater"), nil
+	return file, nil
 })
 
+// buildDir is where the command is built.
+var buildDir string
+
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if file, err := command(); err == nil && *built == "" {
-		_ = os.RemoveAll(filepath.Dir(file)) // in the folder for temporary files
+	var err error
+	if buildDir, err = os.MkdirTemp("", "cutwater-chaos-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	_ = os.RemoveAll(buildDir) // in the folder for temporary files
 	os.Exit(code)
 }
 
@@ -96,13 +98,20 @@ func campaign(t *testing.T, binary string, seed uint64, rounds int, seen map[kin
 	if err := c.awaitVoters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	l := limits{nodes: nodes, kinds: kindsOf(c.net), span: *span, pause: *longest}
+	if *only != "" {
+		l.kinds = nil
+		for k := range strings.SplitSeq(*only, ",") {
+			l.kinds = append(l.kinds, kind(k))
+		}
+	}
 	idle := &idle{}
 	if err := idle.flat(c, t.Logf); err != nil {
 		t.Fatal(err)
 	}
 	for i := range rounds {
 		r := &round{cluster: c, seed: seed + uint64(i), log: t.Logf}
-		r.faults = schedule(r.seed, limits{nodes: nodes, breakable: c.net.breakable(), span: *span, pause: *longest})
+		r.faults = schedule(r.seed, l)
 		for _, f := range r.faults {
 			seen[f.kind]++
 			t.Logf("round %d: %v", r.seed, f)
@@ -113,8 +122,8 @@ func campaign(t *testing.T, binary string, seed uint64, rounds int, seen map[kin
 		}
 		if err != nil {
 			c.keepEvents(t.Context())
-			t.Fatalf("round %d: %v\nthe same again: go test ./test/chaos -run 'TestChaos$' -v -seed %d -rounds %d -nodes %d -span %v -longest-pause %v",
-				r.seed, err, seed, i+1, nodes, *span, *longest)
+			t.Fatalf("round %d: %v\nthe same again: go test ./test/chaos -run 'TestChaos$' -v -seed %d -rounds %d -nodes %d -span %v -longest-pause %v -kinds %q",
+				r.seed, err, seed, i+1, nodes, *span, *longest, *only)
 		}
 	}
 }
@@ -297,7 +306,7 @@ func (c *cluster) needs() (goroutines, files int, err error) {
 
 // A schedule is the same for the same seed, and all kinds of faults come up.
 func TestSchedule(t *testing.T) {
-	l := limits{nodes: 3, breakable: true, span: 12 * time.Second, pause: 8 * time.Second}
+	l := limits{nodes: 3, kinds: kindsOf(namespaces{}), span: 12 * time.Second, pause: 8 * time.Second}
 	seen := map[kind]bool{}
 	for seed := range uint64(100) {
 		faults := schedule(seed, l)

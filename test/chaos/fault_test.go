@@ -24,6 +24,15 @@ const (
 	roll  kind = "roll"
 )
 
+// kindsOf are those that can be made, the more usual ones more often.
+func kindsOf(n network) []kind {
+	kinds := []kind{kill, kill, pause, roll}
+	if n.breakable() {
+		kinds = append(kinds, kill, pause, cut, cut, flap, blind, lost, full, full)
+	}
+	return kinds
+}
+
 // leavePatience is how long a node may take to leave, and somewhat more.
 const leavePatience = 45 * time.Second
 
@@ -60,10 +69,10 @@ func (f *fault) String() string {
 
 // limits are those of a round.
 type limits struct {
-	nodes     int
-	breakable bool          // the network and the disks
-	span      time.Duration // in which faults begin
-	pause     time.Duration // the longest one
+	nodes int
+	kinds []kind        // of which the faults are, more often if listed more often
+	span  time.Duration // in which faults begin
+	pause time.Duration // the longest one
 }
 
 // schedule draws the faults of a round, in the order of their beginnings.
@@ -72,16 +81,9 @@ func schedule(seed uint64, l limits) []*fault {
 	between := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(rng.Int64N(int64(high-low)/int64(time.Millisecond)+1))*time.Millisecond
 	}
-	if rng.IntN(8) == 0 {
-		return []*fault{{kind: roll, at: between(0, l.span/4), node: 1}}
-	}
-	kinds := []kind{kill, kill, pause}
-	if l.breakable {
-		kinds = append(kinds, cut, cut, flap, blind, lost, full)
-	}
 	faults := make([]*fault, 1+rng.IntN(4))
 	for i := range faults {
-		f := &fault{kind: kinds[rng.IntN(len(kinds))], at: between(0, l.span), leader: rng.IntN(2) == 0, node: 1 + rng.IntN(l.nodes)}
+		f := &fault{kind: l.kinds[rng.IntN(len(l.kinds))], at: between(0, l.span), leader: rng.IntN(2) == 0, node: 1 + rng.IntN(l.nodes)}
 		f.other = 1 + (f.node+rng.IntN(l.nodes-1))%l.nodes
 		switch f.kind {
 		case kill:
@@ -92,6 +94,11 @@ func schedule(seed uint64, l limits) []*fault {
 			f.lasts = between(time.Second, l.span)
 		}
 		faults[i] = f
+	}
+	for _, f := range faults {
+		if f.kind == roll { // alone: a node cannot be told to leave a cluster that is broken
+			return []*fault{f}
+		}
 	}
 	slices.SortStableFunc(faults, func(a, b *fault) int { return int(a.at - b.at) })
 	return faults
