@@ -139,9 +139,12 @@ func (c *cluster) members(ctx context.Context, n *node) (members []member, err e
 	return members, json.Unmarshal([]byte(a.stdout), &members)
 }
 
+// leaderTime bounds the search for the leader.
+const leaderTime = 2 * time.Second
+
 // leader is the node that leads, as the first that answers sees it, or nil.
 func (c *cluster) leader(ctx context.Context) *node {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, leaderTime)
 	defer cancel()
 	for _, n := range c.nodes {
 		if !n.answers() {

@@ -44,7 +44,7 @@ type fault struct {
 	kind  kind
 	at    time.Duration // from the beginning of the round
 	lasts time.Duration
-	// node is whom it befalls, unless leader: then the one that leads, if there is one.
+	// node is whom it befalls, unless leader: then the one that leads, if one does.
 	node   int
 	leader bool
 	// other is whom node does not reach.
@@ -106,9 +106,9 @@ func schedule(seed uint64, l limits) []*fault {
 
 // begin makes the fault happen.
 func (c *cluster) begin(ctx context.Context, f *fault) error {
-	f.victim = c.nodes[f.node-1]
-	if f.leader {
-		if leads := c.leader(ctx); leads != nil {
+	if f.victim == nil {
+		f.victim = c.nodes[f.node-1]
+		if leads := c.leader(ctx); leads != nil && f.leader {
 			f.victim = leads
 		}
 	}
@@ -120,10 +120,8 @@ func (c *cluster) begin(ctx context.Context, f *fault) error {
 		f.victim.kill()
 	case pause:
 		f.victim.signal(syscall.SIGSTOP, false)
-	case cut:
+	case cut, flap:
 		return c.net.cable(f.victim.index, false)
-	case flap:
-		return c.flap(ctx, f)
 	case blind:
 		return c.net.lose(f.victim.index, f.other, silent)
 	case lost:
@@ -153,19 +151,6 @@ func (c *cluster) end(f *fault) error {
 	return nil
 }
 
-// flap pulls the cable and plugs it in again and again, for as long as the fault lasts.
-func (c *cluster) flap(ctx context.Context, f *fault) error {
-	for end := time.Now().Add(f.lasts); time.Now().Before(end) && ctx.Err() == nil; {
-		for _, in := range []bool{false, true} {
-			if err := c.net.cable(f.victim.index, in); err != nil {
-				return err
-			}
-			time.Sleep(flapEvery)
-		}
-	}
-	return nil
-}
-
 // roll stops and starts one node after the other.
 func (c *cluster) roll(ctx context.Context) error {
 	for _, n := range c.nodes {
@@ -189,6 +174,20 @@ type step struct {
 	ends  bool
 }
 
+// steps are those of a fault: one that flaps begins again and again.
+func (f *fault) steps() (steps []step) {
+	steps = append(steps, step{at: f.at, fault: f})
+	if f.kind == flap {
+		for at := flapEvery; at+flapEvery < f.lasts; at += 2 * flapEvery {
+			steps = append(steps, step{f.at + at, f, true}, step{f.at + at + flapEvery, f, false})
+		}
+	}
+	if f.kind != roll {
+		steps = append(steps, step{f.at + f.lasts, f, true})
+	}
+	return steps
+}
+
 // String is what has happened.
 func (s step) String() string {
 	what := string(s.fault.kind)
@@ -209,10 +208,7 @@ func (s step) String() string {
 func (c *cluster) cause(ctx context.Context, faults []*fault, log func(string)) error {
 	var steps []step
 	for _, f := range faults {
-		steps = append(steps, step{at: f.at, fault: f})
-		if f.kind != roll && f.kind != flap {
-			steps = append(steps, step{f.at + f.lasts, f, true})
-		}
+		steps = append(steps, f.steps()...)
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
 	begun := time.Now()
