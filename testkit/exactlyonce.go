@@ -42,8 +42,12 @@ type Scenario struct {
 	Files map[string]string
 	// Out is the directory that the sink writes.
 	Out string
-	// Nodes is the number of simulated nodes; n1 runs the coordinator.
+	// Nodes is the number of simulated nodes; n1 runs the coordinator, unless they are
+	// a Cluster.
 	Nodes int
+	// Cluster: the nodes find each other, a dispatcher on the leader's node decides who
+	// coordinates the job, and a second job wants slots, too.
+	Cluster bool
 	// Slots per node; 0 means 4.
 	Slots int
 	// TurnUs bounds the virtual time that a turn of a mailbox takes; 0 means 100. A
@@ -110,8 +114,10 @@ type simulation struct {
 	scenario *Scenario
 	world    *World
 	metadata *metadata.Model
+	plane    *controlPlane // of a cluster
 	rules    *invariants
 	program  *stream.Program
+	other    *stream.Program // of the second job of a cluster
 	settings *messages.JobSettings
 	job      *node.Job
 	noticed  map[string]int
@@ -145,6 +151,9 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 		err = fmt.Errorf("the job did not end (status %v)", r.Status)
 	default:
 		if err = sim.checkLeftovers(); err == nil {
+			err = sim.endOther()
+		}
+		if err == nil {
 			r.Rows, err = sim.rules.end()
 		}
 	}
@@ -163,7 +172,11 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 	if s.TurnUs > 0 {
 		w.turnUs = s.TurnUs
 	}
-	sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return w.metadataFault() })
+	if s.Cluster {
+		sim.newCluster()
+	} else {
+		sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return w.metadataFault() })
+	}
 	sim.rules = newInvariants(sim)
 	for name, content := range s.Files {
 		if err := writeInput(w.Disk(), name, content); err != nil {
@@ -175,13 +188,20 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 		return nil, err
 	}
 	sim.settings.Checkpointing.Dir = "/checkpoints"
+	boot := sim.boot
+	if s.Cluster {
+		boot = sim.plane.boot
+	}
 	if err := sim.register(); err != nil {
 		return nil, err
 	}
 	for range max(s.Nodes, 1) {
-		if _, err := w.AddNode(sim.boot); err != nil {
+		if _, err := w.AddNode(boot); err != nil {
 			return nil, err
 		}
+	}
+	if s.Cluster {
+		return sim, sim.startCluster()
 	}
 	return sim, nil
 }
@@ -233,7 +253,7 @@ func (sim *simulation) register() error {
 	w.faults = Faults{}
 	defer func() { w.faults = faults }()
 	_, err := sim.metadata.Propose(context.Background(), &messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{
-		Job: jobID, Name: sim.program.Graph().Name, Graph: sim.program.Graph(), Settings: sim.settings, AtMs: w.NowMs()}}})
+		Job: jobID, Name: sim.program.Graph().Name, Graph: sim.program.Graph(), Settings: sim.settings, AtMs: w.NowMs(), Topology: sim.topology()}}})
 	return err
 }
 
@@ -284,6 +304,12 @@ const (
 
 // event counts what the job does and holds it to the invariants.
 func (sim *simulation) event(e protocol.Event) {
+	sim.notice(e)
+	sim.rules.event(e)
+}
+
+// notice counts what the job does.
+func (sim *simulation) notice(e protocol.Event) {
 	switch e := e.(type) {
 	case job.StatusChanged:
 		if e.To == messages.JobStatus_RESTARTING {
@@ -317,7 +343,6 @@ func (sim *simulation) event(e protocol.Event) {
 		}
 	}
 	sim.world.remark("EVENT %v", e)
-	sim.rules.event(e)
 }
 
 // metadataFault decides what the metadata store does with a command.

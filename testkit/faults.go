@@ -78,6 +78,8 @@ type Faults struct {
 	// CrashInWork ends the node before an operation on the file system, whatever it
 	// is in the middle of. In half of the cases the power fails for all nodes.
 	CrashInWork float64
+	// GossipLate lets a node of a cluster hear up to 3 s late of another one.
+	GossipLate float64
 	// UntilMs is when random faults end, in virtual milliseconds since the
 	// beginning; 0 means never. From then on a job has no excuse not to end.
 	UntilMs int64
@@ -99,7 +101,8 @@ func RandomFaults(seed uint64) Faults {
 		SlowTask: some(0.02), SlowWork: some(0.03),
 		MetadataUnknown: some(0.05), MetadataUnavailable: some(0.03),
 		DiskFails: some(0.003), DiskFlips: some(0.01), DiskSlow: some(0.01), CrashInWork: some(0.002),
-		UntilMs: 20_000,
+		GossipLate: some(0.2),
+		UntilMs:    20_000,
 	}
 }
 

@@ -41,6 +41,9 @@ type invariants struct {
 	world *World
 	out   string
 	over  bool // the job's end is on record
+	// commanded: the metadata of a cluster may have changed in this step.
+	commanded bool
+	cluster   clusterRules
 
 	epoch     uint64
 	allocated uint64
@@ -179,9 +182,12 @@ var channelGuards = []string{"records were lost or repeated on the way"}
 
 // message looks at what is delivered.
 func (i *invariants) message(to protocol.Address, m proto.Message) {
+	if i.sim.plane != nil {
+		i.clusterMessage(to, m)
+	}
 	switch m := m.(type) {
 	case *messages.NotifyCheckpointComplete:
-		if !i.recorded[m.Checkpoint] {
+		if m.Fence.GetJob() == jobID && !i.recorded[m.Checkpoint] {
 			i.broken("%s is notified of checkpoint %d, whose completion is not recorded", to, m.Checkpoint)
 		}
 	case *messages.TaskStateChanged:
@@ -206,7 +212,7 @@ func (i *invariants) message(to protocol.Address, m proto.Message) {
 // on a node that has come back meanwhile; the numbers of its messages show it.
 func (i *invariants) channelsHit() bool {
 	f := i.world.Faults
-	return f[DataLost]+f[DataDuplicated]+f[DataReordered]+f[Partitioned]+f[NodeCrash]+f[NodeLoss]+f[CrashInWork]+f[PowerFailure] > 0
+	return f[PairPartitioned]+f[OneWayPartitioned]+f[FlappingPartition]+f[DataLost]+f[DataDuplicated]+f[DataReordered]+f[Partitioned]+f[NodeCrash]+f[NodeLoss]+f[CrashInWork]+f[PowerFailure] > 0
 }
 
 // maxQueued bounds every mailbox: what the credits of a task's channels allow, and
@@ -216,6 +222,10 @@ const maxQueued = 500
 // step looks at the output folder and, every few steps, at the queues: what is too
 // long stays so for a while.
 func (i *invariants) step() {
+	if i.commanded {
+		i.commanded = false
+		i.recordChanged()
+	}
 	if i.world.Steps()%32 == 0 {
 		for _, n := range i.world.nodes {
 			if who, waiting := n.sys.LongestQueue(); waiting > i.longest {

@@ -19,7 +19,7 @@ type network struct{ world *World }
 func (t network) Send(from, to protocol.Address, m proto.Message) {
 	w := t.world
 	source, target := w.node(system.NodeOf(from)), w.node(system.NodeOf(to))
-	if target == nil || source.cut || target.cut || source.halted {
+	if source == nil || target == nil || source.halted || !w.reaches(source, target) {
 		return
 	}
 	if w.encode {
@@ -27,7 +27,7 @@ func (t network) Send(from, to protocol.Address, m proto.Message) {
 	}
 	arrival := w.nowUs + 50 + int64(w.rng.IntN(1000))
 	if !ordered(m) {
-		t.control(arrival, target, to, m)
+		t.control(arrival, source, target, to, m)
 		return
 	}
 	link := [2]string{string(from), string(to)}
@@ -37,20 +37,20 @@ func (t network) Send(from, to protocol.Address, m proto.Message) {
 		case w.inject(DataLost, w.faults.LoseData):
 			return
 		case w.inject(DataReordered, w.faults.ReorderData):
-			t.deliver(arrival+int64(w.rng.IntN(20_000)), target, to, m)
+			t.deliver(arrival+int64(w.rng.IntN(20_000)), source, target, to, m)
 			return
 		case w.inject(DataDuplicated, w.faults.DuplicateData):
 			arrival++
-			t.deliver(arrival-1, target, to, proto.Clone(m))
+			t.deliver(arrival-1, source, target, to, proto.Clone(m))
 		}
 	} else if w.inject(CreditLost, w.faults.LoseCredit) {
 		return
 	}
 	w.links[link] = arrival
-	t.deliver(arrival, target, to, m)
+	t.deliver(arrival, source, target, to, m)
 }
 
-func (t network) control(arrival int64, target *Node, to protocol.Address, m proto.Message) {
+func (t network) control(arrival int64, source, target *Node, to protocol.Address, m proto.Message) {
 	w := t.world
 	if w.inject(ControlDropped, w.faults.DropControl) {
 		return
@@ -58,16 +58,16 @@ func (t network) control(arrival int64, target *Node, to protocol.Address, m pro
 	if w.inject(ControlDelayed, w.faults.DelayControl) {
 		arrival += int64(w.rng.IntN(200_000))
 	}
-	t.deliver(arrival, target, to, m)
+	t.deliver(arrival, source, target, to, m)
 	if w.inject(ControlDuplicated, w.faults.DuplicateControl) {
-		t.deliver(arrival+int64(w.rng.IntN(20_000)), target, to, proto.Clone(m))
+		t.deliver(arrival+int64(w.rng.IntN(20_000)), source, target, to, proto.Clone(m))
 	}
 }
 
-func (t network) deliver(atUs int64, target *Node, to protocol.Address, m proto.Message) {
+func (t network) deliver(atUs int64, source, target *Node, to protocol.Address, m proto.Message) {
 	life := target.life
 	t.world.at(atUs, func() {
-		if target.lives(life) && !target.cut {
+		if target.lives(life) && t.world.reaches(source, target) {
 			target.sys.Deliver(to, m)
 		}
 	})

@@ -11,8 +11,9 @@ import (
 // Node is one simulated machine: the same assembly of actors as in production,
 // on the world's seams.
 type Node struct {
-	// Name is its address in the world: "n1", "n2", ...
-	Name string
+	// ID names it in the world: "n1", "n2", ... Name is its address; in a cluster each
+	// start has one of its own, "n1.1", "n1.2", ...
+	ID, Name string
 	// Runtime runs its tasks and coordinators; replaced by Restart.
 	Runtime *node.Runtime
 
@@ -24,11 +25,17 @@ type Node struct {
 	cut    bool // partitioned from all others
 	sys    *system.System
 	disk   *vfs.FaultyFS
+	// control is the node's part in its cluster; nil in a world that is none.
+	control *node.Control
 }
 
 // AddNode boots a node. Boot assembles it, now and at each Restart.
 func (w *World) AddNode(boot func(n *Node) (*node.Runtime, error)) (*Node, error) {
-	n := &Node{Name: fmt.Sprintf("n%d", len(w.nodes)+1), world: w, boot: boot}
+	return w.addNode(fmt.Sprintf("n%d", len(w.nodes)+1), boot)
+}
+
+func (w *World) addNode(id string, boot func(n *Node) (*node.Runtime, error)) (*Node, error) {
+	n := &Node{ID: id, Name: id, world: w, boot: boot}
 	w.nodes = append(w.nodes, n)
 	return n, n.Restart()
 }
@@ -61,6 +68,11 @@ func (n *Node) lives(life int) bool { return n.alive && n.life == life }
 func (n *Node) Restart() (err error) {
 	n.life++
 	n.alive, n.halted = true, false
+	if n.world.plane != nil {
+		if n.Name = fmt.Sprintf("%s.%d", n.ID, n.life); n.life > 1 {
+			n.world.happened(NewName)
+		}
+	}
 	n.world.note("BOOT %s", n.Name)
 	n.openDisk()
 	n.sys = system.New(system.Options{
@@ -122,6 +134,9 @@ func (n *Node) end() {
 	n.world.note("DOWN %s", n.Name)
 	n.alive = false
 	n.sys.Abandon()
+	if p := n.world.plane; p != nil {
+		p.down(n)
+	}
 }
 
 // Partition cuts the node off from all others, or joins it again.

@@ -143,21 +143,41 @@ func TestNoRestartWithoutFaults(t *testing.T) {
 // Committed rows are exact, and every invariant holds after every step, under
 // each kind of fault; the same seed gives the same run.
 func TestExactlyOnceUnderFaults(t *testing.T) {
-	all := expecting(t)
+	s := &simulationTest{scenarios: scenarios, run: runSeed, kinds: FaultKinds(), enough: 2000}
+	noticed, seeds := s.test(t)
+	if seeds >= 60 && !t.Failed() && (noticed[leftSwept] == 0 || noticed[foundClean] < seeds/2) {
+		t.Errorf("%d files of ended attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
+	}
+}
+
+// simulationTest runs scenarios under one seed after the other.
+type simulationTest struct {
+	scenarios func() map[string]*Scenario
+	run       func(s *Scenario, seed uint64) (*Run, error)
+	// kinds of faults, and noticed of what jobs do, are each met a hundred times at
+	// least in enough seeds.
+	kinds, noticed []string
+	enough         int
+}
+
+// test returns what the jobs did, and in how many seeds.
+func (s *simulationTest) test(t *testing.T) (noticed map[string]int, seeds int) {
+	all := expecting(t, s.scenarios())
 	list := names(all)
+	noticed = map[string]int{}
 	if *seedFlag != 0 {
-		s := all[list[*seedFlag%uint64(len(list))]]
+		one := all[list[*seedFlag%uint64(len(list))]]
 		if testing.Verbose() {
-			s.Trace = os.Stdout
+			one.Trace = os.Stdout
 		}
-		r, err := runSeed(s, *seedFlag)
+		r, err := s.run(one, *seedFlag)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d steps, %d ms of virtual time, hash %x\n%s\n%s", r.Steps, r.ElapsedMs, r.Hash, table(r.Faults), table(r.Noticed))
-		return
+		return noticed, 1
 	}
-	seeds := *seedsFlag
+	seeds = *seedsFlag
 	if seeds == 0 {
 		if seeds = 60; testing.Short() {
 			seeds = 20
@@ -170,7 +190,6 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 		steps   int
 		longest int
 		faults  = map[string]int{}
-		noticed = map[string]int{}
 		wg      sync.WaitGroup
 	)
 	take := func() (uint64, bool) {
@@ -184,18 +203,18 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	}
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			mine := expecting(t)
+			mine := expecting(t, s.scenarios())
 			for seed, ok := take(); ok; seed, ok = take() {
 				name := list[seed%uint64(len(list))]
-				r, err := runSeed(mine[name], seed)
+				r, err := s.run(mine[name], seed)
 				if err == nil && seed%8 == 0 { // a sample is run twice
 					var again *Run
-					if again, err = runSeed(mine[name], seed); err == nil && (again.Hash != r.Hash || again.Steps != r.Steps) {
+					if again, err = s.run(mine[name], seed); err == nil && (again.Hash != r.Hash || again.Steps != r.Steps) {
 						err = fmt.Errorf("not deterministic: hash %x after %d steps, then %x after %d", r.Hash, r.Steps, again.Hash, again.Steps)
 					}
 				}
 				if err != nil {
-					t.Errorf("scenario %q: %v\n%sreplay: go test ./testkit -run TestExactlyOnceUnderFaults -seed %d -v", name, err, ending(r), seed)
+					t.Errorf("scenario %q: %v\n%sreplay: go test ./testkit -run '^%s$' -seed %d -v", name, err, ending(r), t.Name(), seed)
 					return
 				}
 				mu.Lock()
@@ -209,21 +228,23 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds, %d steps, longest queue %d\nfaults injected:\n%s\nand what the jobs did:\n%s", seeds, steps, longest, table(faults), table(noticed))
-	if seeds >= 60 && !t.Failed() && (noticed[leftSwept] == 0 || noticed[foundClean] < seeds/2) {
-		t.Errorf("%d files of ended attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
-	}
-	if seeds >= 2000 && !t.Failed() {
-		for _, kind := range FaultKinds() {
+	if seeds >= s.enough && !t.Failed() {
+		for _, kind := range s.kinds {
 			if faults[kind] < 100 {
 				t.Errorf("%s: injected %d times, want 100 at least", kind, faults[kind])
 			}
 		}
+		for _, what := range s.noticed {
+			if noticed[what] < 100 {
+				t.Errorf("%s: %d times, want 100 at least", what, noticed[what])
+			}
+		}
 	}
+	return noticed, seeds
 }
 
 // expecting returns the scenarios with the rows of a run without faults.
-func expecting(t *testing.T) map[string]*Scenario {
-	all := scenarios()
+func expecting(t *testing.T, all map[string]*Scenario) map[string]*Scenario {
 	for name, s := range all {
 		r, err := s.Run(0, Faults{}, nil)
 		if err != nil {

@@ -37,6 +37,8 @@ type World struct {
 	prefix   string
 	encode   bool // messages between nodes are encoded and decoded
 	links    map[[2]string]int64
+	severed  map[[2]*Node]bool // from, to
+	plane    *controlPlane     // of a cluster
 
 	disk   *vfs.MemFS // one file system that every node sees
 	full   bool       // it has no room left
@@ -88,17 +90,18 @@ func (c *worldCounter) next() int {
 func NewWorld(seed uint64, faults Faults) *World {
 	actors, counter := sharedActors()
 	return &World{
-		rng:    rand.New(rand.NewPCG(seed, 0x43757477)),
-		turnUs: defaultTurnUs,
-		nowUs:  epochUs,
-		actors: actors,
-		prefix: fmt.Sprintf("w%d:", counter.next()),
-		encode: seed%2 == 1,
-		links:  map[[2]string]int64{},
-		disk:   vfs.Mem(),
-		hash:   fnv.New64a(),
-		Faults: map[string]int{},
-		faults: faults,
+		rng:     rand.New(rand.NewPCG(seed, 0x43757477)),
+		turnUs:  defaultTurnUs,
+		nowUs:   epochUs,
+		actors:  actors,
+		prefix:  fmt.Sprintf("w%d:", counter.next()),
+		encode:  seed%2 == 1,
+		links:   map[[2]string]int64{},
+		severed: map[[2]*Node]bool{},
+		disk:    vfs.Mem(),
+		hash:    fnv.New64a(),
+		Faults:  map[string]int{},
+		faults:  faults,
 	}
 }
 

@@ -20,8 +20,8 @@ type Group struct {
 type Request struct {
 	// Leader is the node that it takes for the leader; nothing: it knows none.
 	Leader string
-	// Fault is what happens on the way there and back. A read is hit by Unavailable
-	// alone.
+	// Fault is what happens on the way there and back. Of a read that is hit by any
+	// nothing comes back.
 	Fault Fault
 }
 
@@ -61,7 +61,7 @@ func (m *member) read() error {
 	if m.closed {
 		return ErrClosed
 	}
-	if r := m.ask(); r.Leader == "" || r.Leader != m.group.leader || r.Fault == Unavailable {
+	if r := m.ask(); r.Leader == "" || r.Leader != m.group.leader || r.Fault != NoFault {
 		return ErrUnavailable
 	}
 	return nil

@@ -67,7 +67,7 @@ func TestGroupLeaders(t *testing.T) {
 			t.Errorf("%s: %v, %v", test.name, r, err)
 		}
 		_, err = m.Job(ctx, metadatatest.Job)
-		if served := test.asks != "" && test.leads == test.asks && test.fault != metadata.Unavailable; served != (err == nil) {
+		if served := test.asks != "" && test.leads == test.asks && test.fault == metadata.NoFault; served != (err == nil) {
 			t.Errorf("%s: the read ended with %v", test.name, err)
 		}
 		if got := epoch(); got != test.epoch {
