@@ -22,8 +22,7 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-// used finds the flags, as --flag, and the variables of the environment that a file
-// mentions; strange are those that the command does not read.
+// used finds flags, as --flag, and variables of the environment.
 var used = regexp.MustCompile(`--([a-z][a-z-]+)|\b(CUTWATER_[A-Z_]+)`)
 
 // The files for systemd, Docker and Kubernetes use flags of `cutwater start` and
