@@ -30,7 +30,7 @@ func connectors() *catalog.Catalog {
 // Every example loads without an error or a warning and builds with the real
 // connectors. Those with a program of their own are loaded by its tests.
 func TestTopologies(t *testing.T) {
-	paths, err := filepath.Glob("*/topology.yaml")
+	paths, err := filepath.Glob("*/*.yaml")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no examples (%v)", err)
 	}
@@ -38,7 +38,7 @@ func TestTopologies(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "main.go")); err == nil {
 			continue
 		}
-		t.Run(filepath.Dir(path), func(t *testing.T) {
+		t.Run(path, func(t *testing.T) {
 			src, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
