@@ -2,6 +2,7 @@ package policy
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -171,5 +172,47 @@ func TestManifest(t *testing.T) {
 		if !slices.Contains(volumes, mount) {
 			t.Errorf("nothing is mounted as %s", mount.Name)
 		}
+	}
+}
+
+// The unit is one that waits for the node and lets it leave; systemd itself, where it
+// is there, has nothing to say against it.
+func TestUnit(t *testing.T) {
+	unit := read(t, "deploy/systemd/cutwater.service")
+	section, set := "", map[string]string{}
+	for _, line := range strings.Split(unit, "\n") {
+		key, value, isSetting := strings.Cut(line, "=")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "["):
+			section = line
+		case !isSetting:
+			t.Errorf("not a setting: %s", line)
+		default:
+			set[section+key] = value
+		}
+	}
+	for key, want := range map[string]string{"[Service]Type": "notify", "[Service]Restart": "on-failure", "[Install]WantedBy": "multi-user.target"} {
+		if set[key] != want {
+			t.Errorf("%s is %q, want %q", key, set[key], want)
+		}
+	}
+	if seconds, err := strconv.Atoi(set["[Service]TimeoutStopSec"]); err != nil || seconds <= 30 {
+		t.Errorf("the node is killed after %q, and may take 30 s to leave", set["[Service]TimeoutStopSec"])
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return
+	}
+	here, err := os.Executable() // systemd looks whether the command is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cutwater.service")
+	if err := os.WriteFile(file, []byte(strings.Replace(unit, "/usr/local/bin/cutwater", here, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", file).CombinedOutput(); err != nil || strings.Contains(string(out), "cutwater.service") {
+		t.Errorf("systemd-analyze: %v\n%s", err, out)
 	}
 }
