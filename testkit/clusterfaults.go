@@ -2,30 +2,30 @@ package testkit
 
 // The kinds of faults that a World injects where its nodes are a cluster.
 const (
-	LeaderChanged     = "leader changed"
-	LeaderLost        = "leader's node lost"
-	TwoLeaders        = "two nodes believe to lead"
-	CoordinatorLost   = "coordinator's node lost"
-	PairPartitioned   = "partition of two nodes"
-	OneWayPartitioned = "partition one way"
-	FlappingPartition = "partition that flaps"
-	LeaderUnreachable = "partition between coordinator and leader"
-	NodeIsolated      = "node cut off from all"
-	FalselySuspected  = "gossip wrong about a node"
-	GossipIsLate      = "gossip late"
-	LossToldLate      = "node lost: told late"
-	LossNotTold       = "node lost: not told"
-	LinkLossToldLate  = "link lost: told late"
-	LinkLossNotTold   = "link lost: not told"
-	StaleLeaderAsked  = "metadata asked of a stale leader"
-	MetadataLate      = "metadata command late"
-	NewName           = "restart under a new name"
+	LeaderChanged       = "leader changed"
+	LeaderLost          = "leader's node lost"
+	TwoLeaders          = "two nodes believe to lead"
+	CoordinatorNodeLost = "coordinator's node lost"
+	PairPartitioned     = "partition of two nodes"
+	OneWayPartitioned   = "partition one way"
+	FlappingPartition   = "partition that flaps"
+	LeaderUnreachable   = "partition between coordinator and leader"
+	NodeIsolated        = "node cut off from all"
+	FalselySuspected    = "gossip wrong about a node"
+	GossipIsLate        = "gossip late"
+	LossToldLate        = "node lost: told late"
+	LossNotTold         = "node lost: not told"
+	LinkLossToldLate    = "link lost: told late"
+	LinkLossNotTold     = "link lost: not told"
+	StaleLeaderAsked    = "metadata asked of a stale leader"
+	MetadataLate        = "metadata command late"
+	NewName             = "restart under a new name"
 )
 
 // ClusterFaultKinds lists those that FaultKinds does not have.
 func ClusterFaultKinds() []string {
 	return []string{
-		LeaderChanged, LeaderLost, TwoLeaders, CoordinatorLost, PairPartitioned, OneWayPartitioned, FlappingPartition, LeaderUnreachable,
+		LeaderChanged, LeaderLost, TwoLeaders, CoordinatorNodeLost, PairPartitioned, OneWayPartitioned, FlappingPartition, LeaderUnreachable,
 		NodeIsolated, FalselySuspected, GossipIsLate, LossToldLate, LossNotTold, LinkLossToldLate, LinkLossNotTold, StaleLeaderAsked,
 		MetadataLate, NewName,
 	}
@@ -64,7 +64,7 @@ func (c *controlPlane) disaster() {
 		}
 	case 3, 4:
 		if coordinator != nil && coordinator.alive {
-			w.happened(CoordinatorLost)
+			w.happened(CoordinatorNodeLost)
 			coordinator.crash([]int64{shortMs, longMs}[w.Random(2)])
 		}
 	case 5:

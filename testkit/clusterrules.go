@@ -11,8 +11,6 @@ import (
 	"cutwater/actors/system"
 	"cutwater/messages"
 	"cutwater/protocol"
-	"cutwater/protocol/checkpoint"
-	"cutwater/protocol/job"
 )
 
 // clusterRules are what must be true in a cluster at all times, besides the
@@ -59,19 +57,6 @@ func (i *invariants) applied(c *messages.MetadataCommand, r *messages.MetadataRe
 	}
 }
 
-// staleEvent looks at what a coordinator says that was overtaken and does not know yet.
-// What it completes was recorded before; its sweep takes nothing that is not its own.
-func (i *invariants) staleEvent(e protocol.Event) {
-	switch e.(type) {
-	case checkpoint.Completed:
-		i.event(e)
-	case job.Swept:
-		if err := i.sim.checkRetained(); err != nil {
-			i.world.Fail(err)
-		}
-	}
-}
-
 // clusterMessage looks at what is delivered in a cluster.
 func (i *invariants) clusterMessage(to protocol.Address, m proto.Message) {
 	d, ok := m.(*messages.Deploy)
@@ -111,7 +96,7 @@ func (i *invariants) slotsUsed(n *Node, d *messages.Deploy) {
 func (i *invariants) disturbed() bool {
 	c := &i.cluster
 	said := i.sim.plane.term - 1 // the first leader disturbs nobody
-	for _, kind := range []string{NodeCrash, NodeLoss, CrashInWork, PowerFailure, LeaderLost, CoordinatorLost, PairPartitioned,
+	for _, kind := range []string{NodeCrash, NodeLoss, CrashInWork, PowerFailure, LeaderLost, CoordinatorNodeLost, PairPartitioned,
 		OneWayPartitioned, FlappingPartition, LeaderUnreachable, NodeIsolated, FalselySuspected, NewName} {
 		said += i.world.Faults[kind]
 	}

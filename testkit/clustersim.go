@@ -115,19 +115,16 @@ func (sim *simulation) nodeEvent(n *Node, e protocol.Event) {
 	case dispatch.SlotsMissing:
 		sim.noticed[slotsMissing]++
 	}
-	sim.event(e)
+	sim.event(n, e)
 }
 
-// jobEvent counts what a coordinator of the job does. One that was overtaken and does
-// not know yet may do what no other may: it has no effect.
+// jobEvent counts what a coordinator of the job does, also one that was overtaken and
+// does not know yet.
 func (sim *simulation) jobEvent(n *Node, e protocol.Event) {
-	sim.notice(e)
 	if epoch := n.control.Coordinating()[jobID]; epoch != 0 && epoch < sim.rules.epoch {
 		sim.noticed[overtaken]++
-		sim.rules.staleEvent(e)
-		return
 	}
-	sim.rules.event(e)
+	sim.event(n, e)
 }
 
 // coordinates reports whether any node that lives coordinates a job.

@@ -45,6 +45,8 @@ type Scenario struct {
 	// Nodes is the number of simulated nodes; n1 runs the coordinator, unless they are
 	// a Cluster.
 	Nodes int
+	// Apart: n1 runs no tasks, so that they outlive it.
+	Apart bool
 	// Cluster: the nodes find each other, a dispatcher on the leader's node decides who
 	// coordinates the job, and a second job wants slots, too.
 	Cluster bool
@@ -119,7 +121,9 @@ type simulation struct {
 	program  *stream.Program
 	other    *stream.Program // of the second job of a cluster
 	settings *messages.JobSettings
-	job      *node.Job
+	host     *host           // the newest
+	hosts    map[*Node]*host // the newest of each node
+	moved    bool            // the coordinator was lost apart from its node
 	noticed  map[string]int
 	endedAt  time.Time // on the disk, when the job's end was on record
 }
@@ -164,7 +168,7 @@ func (s *Scenario) Run(seed uint64, faults Faults, plan Plan) (*Run, error) {
 }
 
 func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
-	sim := &simulation{scenario: s, world: NewWorld(seed, faults), noticed: map[string]int{}}
+	sim := &simulation{scenario: s, world: NewWorld(seed, faults), noticed: map[string]int{}, hosts: map[*Node]*host{}}
 	w := sim.world
 	if s.Trace != nil {
 		w.Trace(s.Trace)
@@ -178,6 +182,7 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 		sim.metadata = metadata.NewModel(func(*messages.MetadataCommand) metadata.Fault { return w.metadataFault() })
 	}
 	sim.rules = newInvariants(sim)
+	w.loseCoordinator = sim.loseCoordinator
 	for name, content := range s.Files {
 		if err := writeInput(w.Disk(), name, content); err != nil {
 			return nil, err
@@ -268,21 +273,12 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 		Random:             func() uint64 { return sim.world.rng.Uint64() },
 		PollRecords:        cmp.Or(sim.scenario.PollRecords, 16),
 		ChannelMemoryBytes: sim.scenario.ChannelMemoryBytes,
-		Event:              sim.event,
+		Event:              func(e protocol.Event) { sim.event(n, e) },
 	})
-	if err != nil || n.Name != "n1" || sim.ended() {
+	if err != nil || n.Name != "n1" || sim.ended() || sim.host != nil && sim.host.node != n {
 		return rt, err
 	}
-	slots := sim.scenario.Slots
-	if slots == 0 {
-		slots = 4
-	}
-	var nodes []job.Node
-	for i := range max(sim.scenario.Nodes, 1) {
-		nodes = append(nodes, job.Node{Name: fmt.Sprintf("n%d", i+1), Slots: slots})
-	}
-	sim.job, err = rt.StartJob(node.JobSpec{Job: jobID, Program: sim.program.Graph().Name, Graph: sim.program.Graph(), Settings: sim.settings, Nodes: nodes})
-	return rt, err
+	return rt, sim.coordinate(n, rt)
 }
 
 // What a job does about faults, as Run.Noticed counts it.
@@ -302,14 +298,8 @@ const (
 	notAdopted        = "takeovers refused"
 )
 
-// event counts what the job does and holds it to the invariants.
-func (sim *simulation) event(e protocol.Event) {
-	sim.notice(e)
-	sim.rules.event(e)
-}
-
-// notice counts what the job does.
-func (sim *simulation) notice(e protocol.Event) {
+// event counts what the job does on a node and holds it to the invariants.
+func (sim *simulation) event(n *Node, e protocol.Event) {
 	switch e := e.(type) {
 	case job.StatusChanged:
 		if e.To == messages.JobStatus_RESTARTING {
@@ -343,6 +333,7 @@ func (sim *simulation) notice(e protocol.Event) {
 		}
 	}
 	sim.world.remark("EVENT %v", e)
+	sim.rules.event(e, sim.leads(n))
 }
 
 // metadataFault decides what the metadata store does with a command.

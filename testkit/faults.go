@@ -17,6 +17,7 @@ const (
 	Partitioned         = "partition"
 	NodeCrash           = "node crash"
 	NodeLoss            = "node loss"
+	CoordinatorLost     = "coordinator lost"
 	CrashInWork         = "crash between two disk operations"
 	PowerFailure        = "power failure"
 	SlowTask            = "slow task"
@@ -38,7 +39,7 @@ const (
 func FaultKinds() []string {
 	return []string{
 		ControlDropped, ControlDelayed, ControlDuplicated, DataLost, DataDuplicated, DataReordered, CreditLost, Partitioned,
-		NodeCrash, NodeLoss, CrashInWork, PowerFailure, SlowTask, SlowWork, MetadataUnknown, MetadataUnavailable,
+		NodeCrash, NodeLoss, CoordinatorLost, CrashInWork, PowerFailure, SlowTask, SlowWork, MetadataUnknown, MetadataUnavailable,
 		DiskReadFailed, DiskWriteFailed, DiskWriteTorn, DiskSyncFailed, DiskLinkFailed, DiskOtherFailed, DiskBitFlipped, DiskSlow, DiskFull,
 	}
 }
@@ -106,7 +107,7 @@ func RandomFaults(seed uint64) Faults {
 	}
 }
 
-// Disasters is a Plan: nodes crash, some of them for long, are cut off or lose
+// Disasters is a Plan: coordinators are lost, nodes crash, some of them for long, are cut off or lose
 // power, and the disk fills up, at seeded times.
 func Disasters(w *World) {
 	at := func(f func()) { // soon, so that it meets the work, or later, among what follows
@@ -115,6 +116,9 @@ func Disasters(w *World) {
 	node := func() *Node { return w.nodes[w.Random(len(w.nodes))] }
 	for range w.Random(3) {
 		at(func() { node().CrashFor(int64(50 + w.Random(1000))) })
+	}
+	for range w.Random(3) {
+		at(w.LoseCoordinator)
 	}
 	switch w.Random(8) {
 	case 0:

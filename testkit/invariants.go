@@ -137,14 +137,10 @@ func (i *invariants) recordChanged() {
 	i.over = ended
 }
 
-// event looks at what a coordinator says.
-func (i *invariants) event(e protocol.Event) {
+// event looks at what a coordinator says. One that does not lead any more may do what it
+// knows to be right; but it can complete nothing, and may delete nothing that is needed.
+func (i *invariants) event(e protocol.Event, leads bool) {
 	switch e := e.(type) {
-	case checkpoint.Triggered:
-		if e.Checkpoint <= i.triggered {
-			i.broken("checkpoint %d was triggered after checkpoint %d", e.Checkpoint, i.triggered)
-		}
-		i.triggered = e.Checkpoint
 	case checkpoint.Completed:
 		if i.completed[e.Checkpoint] {
 			i.broken("checkpoint %d was completed twice", e.Checkpoint)
@@ -154,13 +150,29 @@ func (i *invariants) event(e protocol.Event) {
 			i.broken("checkpoint %d was completed before its completion was recorded", e.Checkpoint)
 		}
 		i.retained()
+	case job.Swept:
+		if leads {
+			i.sweptLast = i.over
+		}
+		i.retained()
+	}
+	if !leads {
+		return
+	}
+	switch e := e.(type) {
+	case checkpoint.Triggered:
+		if e.Checkpoint <= i.triggered {
+			i.broken("checkpoint %d was triggered after checkpoint %d", e.Checkpoint, i.triggered)
+		}
+		i.triggered = e.Checkpoint
 	case job.Restoring:
 		if e.Checkpoint != i.newest {
 			i.broken("checkpoint %d is restored, but the newest completed one is %d", e.Checkpoint, i.newest)
 		}
-	case job.Swept:
-		i.sweptLast = i.over
-		i.retained()
+	case job.Adopted:
+		if e.Checkpoint != i.newest {
+			i.broken("tasks were taken over behind checkpoint %d, but the newest completed one is %d", e.Checkpoint, i.newest)
+		}
 	case job.SweepFailed:
 		i.sweptLast = false
 	case job.StartingEmpty:
@@ -189,6 +201,10 @@ func (i *invariants) message(to protocol.Address, m proto.Message) {
 	case *messages.NotifyCheckpointComplete:
 		if m.Fence.GetJob() == jobID && !i.recorded[m.Checkpoint] {
 			i.broken("%s is notified of checkpoint %d, whose completion is not recorded", to, m.Checkpoint)
+		}
+	case *messages.NewCoordinator:
+		if m.Fence.GetJob() == jobID && m.Completed != 0 && !i.recorded[m.Completed] {
+			i.broken("%s is told of checkpoint %d, whose completion is not recorded", to, m.Completed)
 		}
 	case *messages.TaskStateChanged:
 		f := m.GetFailure()

@@ -26,18 +26,16 @@ func (sim *simulation) cleaned() error {
 		return err
 	}
 	sim.endedAt = info.ModTime()
-	sim.world.Run(maxSteps, sim.uncoordinated())
+	sim.world.Run(maxSteps, func() bool { return !sim.coordinated() })
 	return nil
 }
 
-// uncoordinated returns what tells whether nobody coordinates the job any more.
-func (sim *simulation) uncoordinated() func() bool {
+// coordinated reports whether anybody coordinates the job.
+func (sim *simulation) coordinated() bool {
 	if sim.plane != nil {
-		return func() bool { return !sim.plane.coordinates(jobID) }
+		return sim.plane.coordinates(jobID)
 	}
-	n := sim.world.node("n1")
-	life := n.life
-	return func() bool { return sim.job.Done() || !n.lives(life) }
+	return sim.host.lives()
 }
 
 // root is the job's checkpoint directory.
@@ -80,7 +78,7 @@ func (sim *simulation) checkRetained() error {
 // checkpoint refers to. The shared directory itself may stay, and what was written
 // after the end: by tasks of an earlier attempt whose node has not heard of it.
 func (sim *simulation) checkLeftovers() error {
-	if !sim.rules.sweptLast || sim.plane == nil && !sim.job.Done() {
+	if !sim.rules.sweptLast || sim.plane == nil && !sim.host.job.Done() {
 		return nil // its coordinator died over it, or the disk refused
 	}
 	names, err := sim.retained()

@@ -97,9 +97,16 @@ func scenarios() map[string]*Scenario {
 		"overlapping":  scenario(overlapping, 2, standard, 2, 600),
 		"shuffle":      scenario(shuffle, 2, small, 2, 600),
 		"union":        scenario(union, 2, small, 3, 400),
+		"apart":        apart(scenario(shuffle, 2, small, 3, 600)),
 		"more readers": scenario(shuffle, 4, standard, 2, 60),
 		"increments":   scenario(strings.Replace(shuffle, "{interval", "{incremental: true, interval", 1), 2, small, 2, 600),
 	}
+}
+
+// apart leaves n1 to the coordinator.
+func apart(s *Scenario) *Scenario {
+	s.Apart = true
+	return s
 }
 
 func names(m map[string]*Scenario) []string {
@@ -147,6 +154,9 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	noticed, seeds := s.test(t)
 	if seeds >= 60 && !t.Failed() && (noticed[leftSwept] == 0 || noticed[foundClean] < seeds/2) {
 		t.Errorf("%d files of ended attempts were swept, and %d directories looked at: the sweep is not tested", noticed[leftSwept], noticed[foundClean])
+	}
+	if seeds >= 60 && !t.Failed() && noticed[adopted] < seeds/20 {
+		t.Errorf("running tasks were taken over %d times in %d runs: that is not tested", noticed[adopted], seeds)
 	}
 }
 

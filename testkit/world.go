@@ -54,7 +54,9 @@ type World struct {
 	tail  tail
 	watch []func(to protocol.Address, m proto.Message)
 	check []func()
-	err   error
+	// loseCoordinator is LoseCoordinator's part that the simulation of a job has.
+	loseCoordinator func()
+	err             error
 
 	// Faults counts what was injected, by kind.
 	Faults map[string]int
