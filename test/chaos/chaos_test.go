@@ -322,7 +322,7 @@ func TestSchedule(t *testing.T) {
 			}
 		}
 	}
-	if want := []kind{blind, cut, flap, full, kill, pause, roll, lost}; len(seen) != len(want) {
+	if want := []kind{blind, cut, flap, full, kill, pause, power, roll, lost}; len(seen) != len(want) {
 		t.Errorf("only %v came up, want %v", slices.Sorted(maps.Keys(seen)), want)
 	}
 }

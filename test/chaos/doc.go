@@ -25,6 +25,7 @@
 //	blind      what one node sends to another one is lost; the other direction works
 //	unroutable the same, but the sender is told so by its system
 //	full       no room is left on the file system of the data folder
+//	power      SIGKILL for all nodes at once
 //	roll       SIGTERM and a new start, one node after the other
 //
 // Half of those that need one node take the leader. Meanwhile clients deploy and cancel

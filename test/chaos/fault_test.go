@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,13 @@ const (
 	blind kind = "blind"
 	lost  kind = "unroutable"
 	full  kind = "full"
+	power kind = "power"
 	roll  kind = "roll"
 )
 
 // kindsOf are those that can be made, the more usual ones more often.
 func kindsOf(n network) []kind {
-	kinds := []kind{kill, kill, pause, roll}
+	kinds := []kind{kill, kill, pause, power, roll}
 	if n.breakable() {
 		kinds = append(kinds, kill, pause, cut, cut, flap, blind, lost, full, full)
 	}
@@ -61,6 +63,8 @@ func (f *fault) String() string {
 	switch f.kind {
 	case roll:
 		return fmt.Sprintf("at %v: roll", f.at)
+	case power:
+		return fmt.Sprintf("at %v: power for %v", f.at, f.lasts)
 	case blind, lost:
 		who += fmt.Sprintf(" towards node %d", f.other)
 	}
@@ -81,12 +85,12 @@ func schedule(seed uint64, l limits) []*fault {
 	between := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(rng.Int64N(int64(high-low)/int64(time.Millisecond)+1))*time.Millisecond
 	}
-	faults := make([]*fault, 1+rng.IntN(4))
+	faults := make([]*fault, 1+rng.IntN(6))
 	for i := range faults {
 		f := &fault{kind: l.kinds[rng.IntN(len(l.kinds))], at: between(0, l.span), leader: rng.IntN(2) == 0, node: 1 + rng.IntN(l.nodes)}
 		f.other = 1 + (f.node+rng.IntN(l.nodes-1))%l.nodes
 		switch f.kind {
-		case kill:
+		case kill, power:
 			f.lasts = between(0, l.span/2)
 		case pause:
 			f.lasts = between(time.Second, l.pause)
@@ -108,8 +112,8 @@ func schedule(seed uint64, l limits) []*fault {
 func (c *cluster) begin(ctx context.Context, f *fault) error {
 	if f.victim == nil {
 		f.victim = c.nodes[f.node-1]
-		if leads := c.leader(ctx); leads != nil && f.leader {
-			f.victim = leads
+		if f.leader {
+			f.victim = cmp.Or(c.leader(ctx), f.victim)
 		}
 	}
 	if f.other == f.victim.index {
@@ -128,6 +132,10 @@ func (c *cluster) begin(ctx context.Context, f *fault) error {
 		return c.net.lose(f.victim.index, f.other, unroutable)
 	case full:
 		return f.victim.fill()
+	case power:
+		for _, n := range c.nodes {
+			n.kill()
+		}
 	case roll:
 		return c.roll(ctx)
 	}
@@ -147,6 +155,12 @@ func (c *cluster) end(f *fault) error {
 		return c.net.lose(f.victim.index, f.other, nothing)
 	case full:
 		return f.victim.free()
+	case power:
+		var errs []error
+		for _, n := range c.nodes {
+			errs = append(errs, n.start())
+		}
+		return errors.Join(errs...)
 	}
 	return nil
 }
@@ -194,7 +208,7 @@ func (s step) String() string {
 	if s.ends {
 		what = "end of " + what
 	}
-	if s.fault.kind != roll {
+	if s.fault.kind != roll && s.fault.kind != power {
 		what += fmt.Sprint(", node ", s.fault.victim.index)
 	}
 	if s.fault.kind == blind || s.fault.kind == lost {
