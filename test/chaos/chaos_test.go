@@ -88,13 +88,13 @@ func campaign(t *testing.T, binary string, seed uint64, rounds int, seen map[kin
 			nodes = 5
 		}
 	}
-	preset := []string{"short", "local"}[seed/roundsPerCluster%2]
-	c := newCluster(t, binary, nodes, "--preset", preset)
+	timeouts := []string{"short", "local"}[seed/roundsPerCluster%2]
+	c := newCluster(t, binary, nodes, preset(timeouts))
 	took, err := c.awaitOne(t.Context(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d nodes, preset %s, one cluster after %v", nodes, preset, took.Round(time.Millisecond))
+	t.Logf("%d nodes, preset %s, one cluster after %v", nodes, timeouts, took.Round(time.Millisecond))
 	if err := c.awaitVoters(t.Context()); err != nil {
 		t.Fatal(err)
 	}

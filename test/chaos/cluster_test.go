@@ -33,12 +33,20 @@ type cluster struct {
 	net    network
 	secret string
 	env    []string
-	flags  []string // of start
+	flags  flags
 	nodes  []*node
 }
 
+// flags are those of start that a node is given beyond its folder and its address.
+type flags func(c *cluster, node int) []string
+
+// preset gives all nodes the same time-outs of gossip.
+func preset(name string) flags {
+	return func(*cluster, int) []string { return []string{"--preset", name} }
+}
+
 // newCluster starts nodes that find each other. The folder is kept if the test fails.
-func newCluster(t *testing.T, binary string, size int, flags ...string) *cluster {
+func newCluster(t *testing.T, binary string, size int, flags flags) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cutwater-chaos-")
 	if err != nil {
@@ -147,14 +155,22 @@ func (c *cluster) leader(ctx context.Context) *node {
 	ctx, cancel := context.WithTimeout(ctx, leaderTime)
 	defer cancel()
 	for _, n := range c.nodes {
-		if !n.answers() {
-			continue
+		if leads := c.leaderOf(ctx, n); leads != nil {
+			return leads
 		}
-		members, err := c.members(ctx, n)
-		for _, m := range members {
-			if m.Leader && err == nil {
-				return c.byAddress(m.HTTP)
-			}
+	}
+	return nil
+}
+
+// leaderOf is the one that a node takes for the leader, or nil.
+func (c *cluster) leaderOf(ctx context.Context, n *node) *node {
+	if !n.answers() {
+		return nil
+	}
+	members, err := c.members(ctx, n)
+	for _, m := range members {
+		if m.Leader && err == nil {
+			return c.byAddress(m.HTTP)
 		}
 	}
 	return nil

@@ -65,18 +65,36 @@ operators:
 
 func (j *job) topology() string { return filepath.Join(j.dir, "topology.yaml") }
 
-// exact is what is wrong with the visible output: of each key, each count from 1 to
-// the number of its rows must be there once. Whole: nothing may be missing.
-func (j *job) exact(whole bool) error {
+// committed is how many counts are visible.
+func (j *job) committed() (n int, err error) {
+	counts, err := j.counts()
+	for _, c := range counts {
+		n += len(c)
+	}
+	return n, err
+}
+
+// counts are the visible ones, by key.
+func (j *job) counts() (map[string][]int, error) {
 	parts, err := filepath.Glob(filepath.Join(j.dir, "out", "part-*"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	counts := map[string][]int{}
 	for _, part := range parts {
 		if err := readCounts(part, counts); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	return counts, nil
+}
+
+// exact is what is wrong with the visible output: of each key, each count from 1 to
+// the number of its rows must be there once. Whole: nothing may be missing.
+func (j *job) exact(whole bool) error {
+	counts, err := j.counts()
+	if err != nil {
+		return err
 	}
 	for key, rows := range j.rows {
 		got := counts[key]

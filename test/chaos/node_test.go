@@ -22,6 +22,7 @@ type node struct {
 	mu      sync.Mutex
 	process *exec.Cmd
 	ended   chan struct{} // closed when the process has
+	code    int           // its exit code then
 	leaves  bool          // the process was told to end
 	paused  bool
 	starts  int
@@ -45,7 +46,7 @@ func (n *node) start() error {
 	_, err = os.Stat(n.filler())
 	n.cramped = err == nil
 	fmt.Fprintf(log, "--- start %d of node %d at %s\n", n.starts, n.index, time.Now().Format("15:04:05.000"))
-	args := append([]string{"start", "--data-dir", n.dir, "--bind", n.cluster.net.bind(n.index)}, n.cluster.flags...)
+	args := append([]string{"start", "--data-dir", n.dir, "--bind", n.cluster.net.bind(n.index)}, n.cluster.flags(n.cluster, n.index)...)
 	c := n.cluster.net.command(context.Background(), n.index, n.cluster.binary, args...)
 	c.Stdout, c.Stderr, c.Env, c.SysProcAttr = log, log, n.cluster.env, mortal()
 	if err := c.Start(); err != nil {
@@ -59,7 +60,7 @@ func (n *node) start() error {
 		if !n.leaves && !n.cramped {
 			n.trouble = errors.Join(n.trouble, fmt.Errorf("node %d ended by itself: %w", n.index, errors.Join(err, errors.New("see "+n.log))))
 		}
-		n.process = nil
+		n.process, n.code = nil, c.ProcessState.ExitCode()
 		n.mu.Unlock()
 		close(ended)
 	}()
@@ -85,11 +86,14 @@ func (n *node) signal(s syscall.Signal, last bool) <-chan struct{} {
 // kill ends the process as a loss of power would, but for the files.
 func (n *node) kill() { <-n.signal(syscall.SIGKILL, true) }
 
-// stop asks the process to end, and waits for that.
+// stop asks the process to leave its cluster and to end, and waits for that.
 func (n *node) stop(patience time.Duration) error {
 	n.signal(syscall.SIGCONT, false)
 	select {
 	case <-n.signal(syscall.SIGTERM, true):
+		if n.code != 0 {
+			return fmt.Errorf("node %d could not leave as it should: exit code %d, see %s", n.index, n.code, n.log)
+		}
 		return nil
 	case <-time.After(patience):
 		n.kill()
