@@ -13,9 +13,9 @@ import (
 type Sink[T any] interface {
 	// Start runs once per job start on the Executor, before any writer, by
 	// subtask 0 only: check the target, refuse what belongs to others (with an error
-	// that is marked by NoRestart, or the job tries again), sweep what a dead attempt
-	// left. Restored are the committables that the restored
-	// checkpoint holds: they will be committed, never swept.
+	// that is marked by NoRestart, or the job tries again). Restored are the committables
+	// that the restored checkpoint holds: they will be committed. What earlier attempts
+	// left is not touched yet, see Sweeper.
 	Start(ctx context.Context, c SinkContext, restored []*messages.Committable) error
 	// NewWriter makes the writer of one subtask.
 	NewWriter(c SinkContext) (SinkWriter[T], error)
@@ -24,6 +24,16 @@ type Sink[T any] interface {
 	Commit(ctx context.Context, c SinkContext, committable *messages.Committable) error
 	// Abort removes what was prepared and will not be committed.
 	Abort(ctx context.Context, c SinkContext, committable *messages.Committable) error
+}
+
+// Sweeper is a Sink that removes what earlier attempts of it left and nobody will commit.
+type Sweeper interface {
+	// Sweep runs once per job start on the Executor, by subtask 0 only, when the first
+	// checkpoint of the attempt has completed. Not sooner: an attempt whose coordinator
+	// had been replaced, and did not know, would take it from the one that goes on.
+	// Restored are as in Sink.Start; they, and what this attempt prepared, stay. An error
+	// is reported, and the next attempt tries again.
+	Sweep(ctx context.Context, c SinkContext, restored []*messages.Committable) error
 }
 
 // SinkContext identifies a writer; the parts of a commit key come from it.

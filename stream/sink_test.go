@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"cutwater/stream/operator"
 )
 
-func sinkProgram(t testing.TB, src *listSource, sink *memorySink[ev]) *stream.Program {
+func sinkProgram(t testing.TB, src *listSource, sink stream.Sink[ev]) *stream.Program {
 	t.Helper()
 	b := stream.New("sinks")
 	stream.To(stream.From(b, "in", src), "out", sink)
@@ -106,6 +107,51 @@ func TestSinkCommitsRestoredFirst(t *testing.T) {
 	}
 	if len(sink.committed) != 5 || !d.quiescent() {
 		t.Errorf("committed %v", sink.committed)
+	}
+}
+
+// sweepingSink is a memorySink that leaves something behind.
+type sweepingSink[T any] struct {
+	*memorySink[T]
+	err error
+}
+
+func (s *sweepingSink[T]) Sweep(_ context.Context, c stream.SinkContext, restored []*messages.Committable) error {
+	s.log = append(s.log, fmt.Sprintf("sweep %d", len(restored)))
+	return s.err
+}
+
+// What earlier attempts left is swept once, behind the first checkpoint of this one
+// that completes: before that another attempt may need it. That it fails is an event.
+func TestSinkSweepsBehindTheFirstCheckpoint(t *testing.T) {
+	sink := &sweepingSink[ev]{newMemorySink[ev](), errors.New("no rights")}
+	p := sinkProgram(t, fiveRecords(), sink)
+	chain := []string{"in", "out"}
+	d := newDriver(t, p, nil, chain)
+	d.records(t, 2)
+	s, err := d.checkpoint(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	sink.log = nil
+	d = newDriver(t, p, s, chain)
+	if err := d.run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(sink.log, ", "); strings.Contains(got, "sweep") {
+		t.Errorf("before a checkpoint: %s", got)
+	}
+	for checkpoint := uint64(2); checkpoint <= 3; checkpoint++ {
+		if _, err := d.checkpoint(checkpoint, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(sink.log, ", "); got != "start 1, commit 1, prepare 2, commit 2, sweep 1" {
+		t.Errorf("order: %s", got)
+	}
+	if got := strings.Join(d.events, ", "); got != "sweep-failed no rights" || !d.quiescent() {
+		t.Errorf("events %q", got)
 	}
 }
 

@@ -59,10 +59,12 @@ type sinkOperator[T any] struct {
 	// groups are not committed yet, oldest first; those up to committable may be.
 	groups      []*commitGroup
 	committable uint64
-	committing  bool
-	tries       int
-	running     int // asynchronous work without an answer
-	err         error
+	// sweep is called at the first completion; nil: it was, or is another subtask's.
+	sweep      func(context.Context) error
+	committing bool
+	tries      int
+	running    int // asynchronous work without an answer
+	err        error
 }
 
 // commitGroup is what one checkpoint prepared.
@@ -109,6 +111,9 @@ func (o *sinkOperator[T]) Open(ctx *operator.Context) (err error) {
 	if ctx.Subtask == 0 {
 		o.hold(&o.starting)
 		kept := all[:len(all):len(all)]
+		if s, ok := o.sink.(Sweeper); ok {
+			o.sweep = func(c context.Context) error { return s.Sweep(c, o.context, kept) }
+		}
 		start := o.queue.add(func(c context.Context) error { return o.sink.Start(c, o.context, kept) })
 		o.async(start.run, func() {
 			o.started = true
@@ -281,7 +286,25 @@ func (o *sinkOperator[T]) list(groups []*commitGroup) ([]*messages.OperatorList,
 func (o *sinkOperator[T]) Complete(checkpoint uint64) error {
 	o.committable = max(o.committable, checkpoint)
 	o.commit()
+	o.sweepOnce()
 	return o.err
+}
+
+// sweepOnce removes what earlier attempts left: this one is in charge, since a
+// checkpoint of it is on record.
+func (o *sinkOperator[T]) sweepOnce() {
+	if o.sweep == nil || !o.started {
+		return
+	}
+	sweep := o.sweep
+	o.sweep = nil
+	o.running++
+	o.ctx.Async(sweep, func(err error) {
+		o.running--
+		if err != nil {
+			o.ctx.Event("sweep-failed", err.Error())
+		}
+	})
 }
 
 // commit starts the commit of the oldest group that may be committed, unless one

@@ -48,6 +48,7 @@ func Sink[T any](t *testing.T, h SinkHarness[T]) {
 		{"committables survive being stored", false, storedCommittable[T]},
 		{"a restart sweeps leftovers and spares what was restored", true, sweepSparesRestored[T]},
 		{"a restart spares what its own writers have prepared", true, sweepSparesOwn[T]},
+		{"a start takes nothing from another attempt", true, startTakesNothing[T]},
 		{"prepared is durable: a crash takes nothing", true, preparedIsDurable[T]},
 		{"a commit cut at any operation ends well when repeated", true, commitCutAnywhere[T]},
 		{"a prepare that fails loses no row silently", true, prepareFails[T]},
@@ -91,6 +92,15 @@ func (d *sinkDriver[T]) restart(restored ...*messages.Committable) {
 	d.attempt++
 	d.sink = d.h.New(d.t, d.faulty)
 	d.must(d.sink.Start(d.t.Context(), d.context(0), restored))
+	d.sweep(restored...)
+}
+
+// sweep is what follows the first completion of an attempt.
+func (d *sinkDriver[T]) sweep(restored ...*messages.Committable) {
+	d.t.Helper()
+	if s, ok := d.sink.(stream.Sweeper); ok {
+		d.must(s.Sweep(d.t.Context(), d.context(0), restored))
+	}
 }
 
 func (d *sinkDriver[T]) must(err error) {
@@ -273,8 +283,23 @@ func sweepSparesOwn[T any](t *testing.T, d *sinkDriver[T]) {
 	d.write(w, 0, 5)
 	c := d.prepare(w, 1)
 	d.must(d.sink.Start(t.Context(), d.context(0), nil))
+	d.sweep()
 	d.commit(c...)
 	d.want(5, "after a start that came late")
+}
+
+// startTakesNothing: an attempt that was deployed by a coordinator which had been
+// replaced must not harm the one that goes on.
+func startTakesNothing[T any](t *testing.T, d *sinkDriver[T]) {
+	w := d.writer(1)
+	d.write(w, 0, 5)
+	c := d.prepare(w, 1)
+	goesOn := d.attempt
+	d.attempt++
+	d.must(d.h.New(t, d.faulty).Start(t.Context(), d.context(0), nil))
+	d.attempt = goesOn
+	d.commit(c...)
+	d.want(5, "after the start of an attempt that is not in charge")
 }
 
 func preparedIsDurable[T any](t *testing.T, d *sinkDriver[T]) {

@@ -168,6 +168,7 @@ func TestNeighbours(t *testing.T) {
 	neighbour := prepared(t, s, at(disk, job, "out-2", 1), 1, 4)
 	leftover := prepared(t, s, at(disk, job, "out", 1), 1, 4)
 	must(t, s.Start(t.Context(), at(disk, job, "out", 2), nil))
+	must(t, s.Sweep(t.Context(), at(disk, job, "out", 2), nil))
 	must(t, s.Commit(t.Context(), at(disk, job, "out-2", 2), neighbour))
 	if err := s.Commit(t.Context(), at(disk, job, "out", 2), leftover); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("the commit of what was swept: %v", err)

@@ -45,7 +45,10 @@ type Sink struct {
 	encoder *rowtext.Encoder
 }
 
-var _ stream.Sink[row.Row] = (*Sink)(nil)
+var (
+	_ stream.Sink[row.Row] = (*Sink)(nil)
+	_ stream.Sweeper       = (*Sink)(nil)
+)
 
 // New returns the sink, or what is wrong with its configuration.
 func New(c Config) (*Sink, error) {
@@ -66,7 +69,7 @@ func New(c Config) (*Sink, error) {
 }
 
 // Start implements stream.Sink.
-func (s *Sink) Start(ctx context.Context, c stream.SinkContext, restored []*messages.Committable) error {
+func (s *Sink) Start(_ context.Context, c stream.SinkContext, _ []*messages.Committable) error {
 	if err := c.FS.MkdirAll(s.pendingDir(c)); err != nil {
 		err := fmt.Errorf("file sink %q: make its folder: %w: check the path and the rights to it", c.Uid, err)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -79,7 +82,7 @@ func (s *Sink) Start(ctx context.Context, c stream.SinkContext, restored []*mess
 			return err
 		}
 	}
-	return s.sweep(ctx, c, restored)
+	return nil
 }
 
 // NewWriter implements stream.Sink.
@@ -188,9 +191,10 @@ func (s *Sink) refuseForeign(c stream.SinkContext) error {
 	return nil
 }
 
-// sweep removes the pending files that a dead attempt of this operator left and
-// that nothing will commit. Files of this attempt are spared, whoever writes them.
-func (s *Sink) sweep(ctx context.Context, c stream.SinkContext, restored []*messages.Committable) error {
+// Sweep implements stream.Sweeper: it removes the pending files that a dead attempt of
+// this operator left and that nothing will commit. Files of this attempt are spared,
+// whoever writes them.
+func (s *Sink) Sweep(ctx context.Context, c stream.SinkContext, restored []*messages.Committable) error {
 	kept := map[string]bool{}
 	for _, committable := range restored {
 		p, err := decodePart(committable)
