@@ -167,7 +167,8 @@ func (r *round) run(ctx context.Context) error {
 		clients.running.Wait()
 		return err
 	}
-	r.note("one cluster after %v", took.Round(time.Millisecond))
+	rows, _ := j.committed() // what is wrong with them is found below
+	r.note("one cluster after %v; %d of %d rows are committed", took.Round(time.Millisecond), rows, j.total())
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	if err := errors.Join(clients.end(ctx), r.finished(ctx, j)); err != nil {
@@ -203,7 +204,8 @@ func (c *cluster) mend() error {
 func (r *round) finished(ctx context.Context, j *job) error {
 	c := r.cluster
 	stale := 0.0
-	for {
+	before, _ := j.committed() // what is wrong with them is found below
+	for resumed := false; ; {
 		a := c.ask(ctx, c.nodes[0], "job", "-o", "json", j.name)
 		if strings.Contains(a.stdout, `"status":"FINISHED"`) {
 			r.note("the job has finished; %v stale messages were dropped", stale)
@@ -214,6 +216,10 @@ func (r *round) finished(ctx context.Context, j *job) error {
 		}
 		if err := j.exact(false); err != nil {
 			return err
+		}
+		if rows, err := j.committed(); err == nil && rows > before && !resumed {
+			resumed = true
+			r.note("more rows are committed")
 		}
 		for _, n := range c.nodes {
 			if err := n.mishap(); err != nil {

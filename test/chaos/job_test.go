@@ -65,6 +65,14 @@ operators:
 
 func (j *job) topology() string { return filepath.Join(j.dir, "topology.yaml") }
 
+// total is how many rows the input has.
+func (j *job) total() (n int) {
+	for _, rows := range j.rows {
+		n += rows
+	}
+	return n
+}
+
 // committed is how many counts are visible.
 func (j *job) committed() (n int, err error) {
 	counts, err := j.counts()
