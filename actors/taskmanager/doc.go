@@ -4,7 +4,8 @@
 //
 //   - Deploy: starts the task, once per attempt. Repeated, it changes nothing;
 //     for a task that has ended already, its end is reported again. Tasks of earlier
-//     epochs of the job are cancelled.
+//     epochs of the job are cancelled; where some have a newer coordinator, nothing is
+//     started.
 //   - CancelTask: passed on to the task. An attempt that is not here and never
 //     was is reported as cancelled and will not be started by a late deployment.
 //   - AdoptTasks: the tasks of the job answer to another coordinator from now on, which

@@ -2,6 +2,7 @@ package taskmanager
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -106,6 +107,9 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 	if _, ok := tm.running[name]; ok {
 		return // resent; the task reports its state by itself
 	}
+	if tm.overtaken(d) {
+		return // whoever sends it will find out
+	}
 	tm.cancelOvertaken(d)
 	tm.running[name] = &task{d, d.Fence, d.Coordinator}
 	tm.silent[d.Coordinator] = 0
@@ -116,6 +120,15 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 		tm.self.Send(protocol.Address(d.Coordinator), failed)
 		tm.taskEnded(failed)
 	}
+}
+
+// overtaken reports whether tasks of the job run here for a newer coordinator than the
+// one that deploys.
+func (tm *TaskManager) overtaken(d *messages.Deploy) bool {
+	return slices.ContainsFunc(tm.order, func(name string) bool {
+		f := tm.running[name].fence
+		return f.Job == d.Fence.Job && f.Epoch > d.Fence.Epoch
+	})
 }
 
 // cancelOvertaken cancels the tasks that earlier coordinators of the job left here. Who

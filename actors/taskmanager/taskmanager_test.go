@@ -268,6 +268,9 @@ func TestAdopt(t *testing.T) {
 	if len(beats) != 2 || beats[0].Fence.Epoch != 3 || len(beats[0].Tasks) != 1 || beats[0].Tasks[0].Vertex != "a" {
 		t.Errorf("said %v", beats)
 	}
+	if r.tell(deploy(9, "a")); r.tasks["task/j/a/0/9"] != nil {
+		t.Error("a task of the coordinator before was started")
+	}
 	next := deploy(8, "a") // of the same new coordinator, after its attempt has failed
 	next.Fence.Epoch = 3
 	r.tell(next)

@@ -154,6 +154,7 @@ type Master struct {
 	restarts    *Restarts
 	slots       slots
 	takeover    *takeover // nil: no tasks are to be taken over
+	refused     *takeover // the epoch is confirmed before new tasks are deployed instead
 
 	started    bool   // an attempt was deployed
 	swept      bool   // the sweep behind this attempt was asked for

@@ -110,6 +110,11 @@ func (m *Master) recordRead(r *messages.JobRecord) {
 	case r.Epoch != m.epoch:
 		m.fenced()
 		return
+	case m.refused != nil:
+		loaded := m.refused.loaded
+		m.refused = nil
+		m.startFrom(loaded)
+		return
 	}
 	m.mayBeAdopted(r)
 	if m.config.Agent != "" {

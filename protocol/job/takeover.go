@@ -76,7 +76,7 @@ type found struct {
 func (m *Master) mayAdopt() bool {
 	switch m.phase {
 	case created, claiming, reading:
-		return true
+		return m.refused == nil
 	}
 	return m.takeover != nil
 }
@@ -396,7 +396,9 @@ func (m *Master) leaveTasks(why string) {
 		m.endBefore(m.target)
 		return
 	}
-	m.startFrom(t.loaded)
+	// That took its time: whoever was fenced meanwhile must not deploy.
+	m.refused = t
+	m.readJob()
 }
 
 // endTakeover is for a job that is to end before it is known which tasks there are. To
