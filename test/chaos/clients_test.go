@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"cutwater/api"
@@ -171,6 +172,8 @@ func (s *clients) deploy(who int, ask *client.Client, i int) {
 	case err == nil:
 	case errors.As(err, &refused) && refused.Status == http.StatusConflict:
 		out = response{Taken: true}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return // no process has heard of it
 	default:
 		out = response{Unknown: true}
 	}
@@ -189,18 +192,22 @@ func (s *clients) list(who int, ask *client.Client) map[string]response {
 	for _, name := range s.names {
 		seen[name] = response{Phase: absent}
 	}
-	for _, j := range jobs { // oldest first
+	for _, j := range jobs {
 		now, ours := seen[j.Name]
-		if !ours {
+		switch {
+		case !ours:
 			continue
+		case !isEnded(j.Status) && now.Phase == living:
+			now.Job += " and " + j.ID // which no history explains
+		case !isEnded(j.Status):
+			now.Phase, now.Job = living, j.ID
+		default:
+			now.Ended = append(now.Ended, j.ID)
+			if now.Phase == absent {
+				now.Phase = ended
+			}
 		}
-		p := living
-		if isEnded(j.Status) {
-			p = ended
-		}
-		if now.Phase != living || p == living {
-			seen[j.Name] = response{Job: j.ID, Phase: p}
-		}
+		seen[j.Name] = now
 	}
 	for _, name := range s.names {
 		s.history.add(who, request{Kind: list, Name: name}, called, seen[name])

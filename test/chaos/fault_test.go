@@ -186,6 +186,7 @@ type step struct {
 	at    time.Duration
 	fault *fault
 	ends  bool
+	quiet bool // nobody is told
 }
 
 // steps are those of a fault: one that flaps begins again and again.
@@ -193,11 +194,11 @@ func (f *fault) steps() (steps []step) {
 	steps = append(steps, step{at: f.at, fault: f})
 	if f.kind == flap {
 		for at := flapEvery; at+flapEvery < f.lasts; at += 2 * flapEvery {
-			steps = append(steps, step{f.at + at, f, true}, step{f.at + at + flapEvery, f, false})
+			steps = append(steps, step{f.at + at, f, true, true}, step{f.at + at + flapEvery, f, false, true})
 		}
 	}
 	if f.kind != roll {
-		steps = append(steps, step{f.at + f.lasts, f, true})
+		steps = append(steps, step{at: f.at + f.lasts, fault: f, ends: true})
 	}
 	return steps
 }
@@ -238,7 +239,9 @@ func (c *cluster) cause(ctx context.Context, faults []*fault, log func(string)) 
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w", s.fault, err))
 		}
-		log(s.String())
+		if !s.quiet {
+			log(s.String())
+		}
 	}
 	return errors.Join(errs...)
 }

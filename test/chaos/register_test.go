@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -49,9 +50,12 @@ type response struct {
 	Unknown bool
 	// Taken: a living job had the name.
 	Taken bool
-	// Job is the id that deploy made, or that list saw; Phase is what list saw.
+	// Job is the id that deploy made, or of the living job that list saw; Phase is what
+	// list saw, and Ended are the ids of the jobs that have had the name. They are in no
+	// order: an operation that took long may register a job that was made long before.
 	Job   string
 	Phase phase
+	Ended []string
 }
 
 // model says what an operation may answer, and what it leaves.
@@ -104,11 +108,11 @@ func after(now register, in request, out response) []register {
 		case now.phase != absent || out.Unknown:
 			return []register{now}
 		}
-	case in.Kind == list:
-		same := now.phase == out.Phase && (now.job == out.Job || now.phase == living && now.job == "")
-		if same {
-			return []register{{out.Phase, out.Job}}
-		}
+	case now.phase != out.Phase:
+	case now.phase == absent, now.phase == ended && slices.Contains(out.Ended, now.job):
+		return []register{now}
+	case now.phase == living && (now.job == out.Job || now.job == ""):
+		return []register{{living, out.Job}}
 	}
 	return nil
 }
@@ -168,7 +172,7 @@ func TestHistoryChecker(t *testing.T) {
 		{"deploy, list, cancel, deploy again", true, []done{
 			{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(deploy, ""), 2, 3, response{Taken: true}},
 			{in(list, ""), 4, 5, response{Job: "1", Phase: living}}, {in(cancel, "1"), 6, 7, response{}},
-			{in(list, ""), 8, 9, response{Job: "1", Phase: ended}}, {in(deploy, ""), 10, 11, response{Job: "2"}}}},
+			{in(list, ""), 8, 9, response{Phase: ended, Ended: []string{"1"}}}, {in(deploy, ""), 10, 11, response{Job: "2"}}}},
 		{"a lost registration", false, []done{{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(list, ""), 2, 3, none}}},
 		{"a list during a deploy", true, []done{{in(deploy, ""), 0, 4, response{Job: "1"}}, {in(list, ""), 2, 3, none}}},
 		{"two jobs of one name", false, []done{{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(deploy, ""), 2, 3, response{Job: "2"}}}},
@@ -180,8 +184,13 @@ func TestHistoryChecker(t *testing.T) {
 			{in(list, ""), 4, 5, response{Job: "1", Phase: living}}}},
 		{"an unknown deploy never happens", true, []done{{in(deploy, ""), 0, math.MaxInt64, response{Unknown: true}}, {in(list, ""), 4, 5, none}}},
 		{"an unknown cancel happens late", true, []done{{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(cancel, "1"), 2, math.MaxInt64, response{Unknown: true}},
-			{in(list, ""), 4, 5, response{Job: "1", Phase: living}}, {in(list, ""), 6, 7, response{Job: "1", Phase: ended}}}},
-		{"nobody cancelled it", false, []done{{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(list, ""), 6, 7, response{Job: "1", Phase: ended}}}},
+			{in(list, ""), 4, 5, response{Job: "1", Phase: living}}, {in(list, ""), 6, 7, response{Phase: ended, Ended: []string{"1"}}}}},
+		{"nobody cancelled it", false, []done{{in(deploy, ""), 0, 1, response{Job: "1"}}, {in(list, ""), 6, 7, response{Phase: ended, Ended: []string{"1"}}}}},
+		{"a late deploy of an earlier time", true, []done{{in(deploy, ""), 0, math.MaxInt64, response{Unknown: true}}, {in(deploy, ""), 1, 2, response{Job: "2"}},
+			{in(cancel, "2"), 3, 4, response{}}, {in(list, ""), 5, 6, response{Job: "1", Phase: living, Ended: []string{"2"}}}, {in(cancel, "1"), 7, 8, response{}},
+			{in(list, ""), 9, 10, response{Phase: ended, Ended: []string{"1", "2"}}}}},
+		{"a forgotten job", false, []done{{in(deploy, ""), 1, 2, response{Job: "2"}}, {in(cancel, "2"), 3, 4, response{}},
+			{in(list, ""), 5, 6, response{Phase: ended, Ended: []string{"1"}}}}},
 	} {
 		var operations []porcupine.Operation
 		for i, d := range test.done {
