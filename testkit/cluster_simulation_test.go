@@ -21,8 +21,11 @@ func clusterScenarios() map[string]*Scenario {
 		s.Cluster, s.Nodes, s.Slots = true, 3, 1
 		// Long enough to be met by what takes a dispatcher seconds to notice.
 		s.Topology = strings.Replace(s.Topology, "format: csv, split-size", "format: csv, rate: 300, split-size", 1)
-		if name == "shuffle" || name == "increments" {
+		switch name {
+		case "shuffle", "increments":
 			s.Slots = 2
+		case "apart":
+			s.Nodes = 4
 		}
 	}
 	return all
@@ -47,7 +50,7 @@ func runClusterSeed(s *Scenario, seed uint64) (*Run, error) {
 // seed gives the same run.
 func TestClusterExactlyOnceUnderFaults(t *testing.T) {
 	(&simulationTest{scenarios: clusterScenarios, run: runClusterSeed, kinds: ClusterFaultKinds(), enough: 1000,
-		noticed: []string{slotsMissing, coordinatorOrdered, overtaken, fenced}}).test(t)
+		noticed: []string{slotsMissing, coordinatorOrdered, overtaken, fenced, adopted}}).test(t)
 }
 
 // Without faults a cluster runs both jobs to their end, without a restart, and one

@@ -33,7 +33,12 @@ operators:
 
 // newCluster makes the control plane.
 func (sim *simulation) newCluster() {
-	slots := func(*Node) int { return cmp.Or(sim.scenario.Slots, 4) }
+	slots := func(n *Node) int {
+		if n.ID == "n1" && sim.scenario.Apart {
+			return 0
+		}
+		return cmp.Or(sim.scenario.Slots, 4)
+	}
 	sim.plane = newControlPlane(sim.world, slots, sim.deps)
 	sim.metadata = sim.plane.group.Model
 	sim.plane.group.Observe(func(c *messages.MetadataCommand, r *messages.MetadataResult) {

@@ -197,15 +197,22 @@ func (c *controlPlane) separated(from, to *Node) {
 			continue
 		}
 		c.lose(n, other.Name, transport.Data, errBroken, LinkLossToldLate, LinkLossNotTold)
-		if w.rng.IntN(2) == 0 {
-			continue // the others still hear it
-		}
-		life, start := n.life, other.life
+		wrong, life, start := w.rng.IntN(2) == 0, n.life, other.life
 		w.After(int64(2000+w.rng.IntN(4000)), func() {
-			if n.lives(life) && other.lives(start) && !w.joined(n, other) {
+			if n.lives(life) && other.lives(start) && !w.joined(n, other) && (wrong || !w.relayed(n, other)) {
 				c.miss(n, other, uint64(start))
 				c.meet(n, other)
 			}
 		})
 	}
+}
+
+// relayed reports whether a third node reaches two.
+func (w *World) relayed(a, b *Node) bool {
+	for _, n := range w.nodes {
+		if n != a && n != b && n.alive && w.joined(n, a) && w.joined(n, b) {
+			return true
+		}
+	}
+	return false
 }

@@ -148,8 +148,12 @@ func (c *controlPlane) ask(n *Node) metadata.Request {
 		r.Fault = metadata.Unavailable
 		return r
 	}
-	if r.Leader != c.group.Leader() {
+	switch {
+	case r.Leader != c.group.Leader():
 		w.happened(StaleLeaderAsked)
+	case !c.hasMajority(l): // what it has in its log is decided when it leads again, or another one does
+		r.Fault = metadata.LateCommand
+		return r
 	}
 	r.Fault = w.metadataFault()
 	if r.Fault == metadata.LostCommand && w.rng.IntN(2) == 0 {

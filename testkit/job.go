@@ -147,6 +147,10 @@ func (j *Job) await(what string, met func() bool, changed func() <-chan struct{}
 	}
 }
 
+func (j *Job) tb() TB { return j.t }
+
+func (j *Job) watch(p interface{ started(*messages.JobGraph) }) { j.probes = append(j.probes, p) }
+
 // state is the job's status for people, with its last failure.
 func (j *Job) state() string {
 	status := j.running.Status().String()

@@ -11,13 +11,24 @@ import (
 	"cutwater/stream"
 )
 
-// Probe watches a stream of a running Job: a test waits for records, watermarks
-// and checkpoints instead of sleeping. Its methods may be called by any goroutine.
+// Tapped is what a Probe watches: a Job or a Cluster.
+type Tapped interface {
+	tb() TB
+	// watch remembers a probe that is to be told of each graph that starts.
+	watch(p interface{ started(*messages.JobGraph) })
+	// await waits until met holds, and reports whether it did before the job ended.
+	await(what string, met func() bool, changed func() <-chan struct{}, seen func() string) bool
+	state() string
+}
+
+// Probe watches a stream of a running Job, or of one in a Cluster: a test waits for
+// records, watermarks and checkpoints instead of sleeping. Its methods may be called by
+// any goroutine, those that wait for a Cluster by its test alone.
 //
 // What a probe shows is as of the present attempt: after a failure it forgets the
 // records that the job will process again.
 type Probe[T any] struct {
-	job   *Job
+	job   Tapped
 	uid   string
 	codec codec.Codec[T]
 
@@ -25,8 +36,10 @@ type Probe[T any] struct {
 	changed chan struct{}
 	// log has the records in the order of their arrival, each with its subtask.
 	log []arrival[T]
-	// marks are the watermarks by subtask.
+	// marks are the watermarks by subtask, and taps who reports them: the one of an
+	// attempt that is over, and does not know, reports nothing.
 	marks []int64
+	taps  []*tap[T]
 	// prepared is the newest checkpoint whose barrier has passed, completed the
 	// newest that is complete.
 	prepared, completed uint64
@@ -39,9 +52,9 @@ type arrival[T any] struct {
 
 // Tap puts a probe into a stream, as an operator of that uid that passes on what
 // comes. Read the stream that it returns, or nothing.
-func Tap[T any](j *Job, s stream.Stream[T], uid string, opts ...stream.Option) (*Probe[T], stream.Stream[T]) {
+func Tap[T any](j Tapped, s stream.Stream[T], uid string, opts ...stream.Option) (*Probe[T], stream.Stream[T]) {
 	p := &Probe[T]{job: j, uid: uid, codec: s.Codec(), changed: make(chan struct{})}
-	j.probes = append(j.probes, p)
+	j.watch(p)
 	if s.Codec() != nil {
 		opts = append([]stream.Option{stream.WithCodec(s.Codec())}, opts...)
 	}
@@ -58,7 +71,7 @@ func (p *Probe[T]) started(graph *messages.JobGraph) {
 		if n == 0 {
 			n = max(graph.Parallelism, 1)
 		}
-		p.marks = make([]int64, n)
+		p.marks, p.taps = make([]int64, n), make([]*tap[T], n)
 		for i := range p.marks {
 			p.marks[i] = math.MinInt64
 		}
@@ -87,7 +100,7 @@ func (p *Probe[T]) Values() []T {
 
 // WaitRecords waits until at least n records have arrived and returns all.
 func (p *Probe[T]) WaitRecords(n int) []Record[T] {
-	p.job.t.Helper()
+	p.job.tb().Helper()
 	p.wait(fmt.Sprintf("%d records", n), func() bool { return len(p.log) >= n })
 	return p.Records()
 }
@@ -95,14 +108,14 @@ func (p *Probe[T]) WaitRecords(n int) []Record[T] {
 // WaitWatermark waits until event time has reached timestampMs in all subtasks of
 // the probe.
 func (p *Probe[T]) WaitWatermark(timestampMs int64) {
-	p.job.t.Helper()
+	p.job.tb().Helper()
 	p.wait(fmt.Sprintf("the watermark %d ms", timestampMs), func() bool { return p.watermark() >= timestampMs })
 }
 
 // WaitCheckpoint waits until a checkpoint is complete that holds all records that
 // have arrived before the call, and returns its id.
 func (p *Probe[T]) WaitCheckpoint() uint64 {
-	p.job.t.Helper()
+	p.job.tb().Helper()
 	p.mu.Lock()
 	after := p.prepared
 	p.mu.Unlock()
@@ -114,7 +127,7 @@ func (p *Probe[T]) WaitCheckpoint() uint64 {
 
 // wait waits for a condition, which is asked with mu held.
 func (p *Probe[T]) wait(what string, met func() bool) {
-	p.job.t.Helper()
+	p.job.tb().Helper()
 	locked := func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -122,7 +135,7 @@ func (p *Probe[T]) wait(what string, met func() bool) {
 	}
 	what += fmt.Sprintf(" at %q", p.uid)
 	if !p.job.await(what, locked, p.change, p.seen) {
-		p.job.t.Fatalf("testkit: waited for %s; %sthe job is %s", what, p.seen(), p.job.state())
+		p.job.tb().Fatalf("testkit: waited for %s; %sthe job is %s", what, p.seen(), p.job.state())
 	}
 }
 
@@ -165,10 +178,11 @@ func (p *Probe[T]) update(f func()) {
 	p.changed = make(chan struct{})
 }
 
-// rewind keeps the first n records of a subtask, and no watermark: it begins anew
+// rewind keeps the first n records of a subtask, and no watermark: the tap begins anew
 // from there.
-func (p *Probe[T]) rewind(subtask int, n uint64) {
+func (p *Probe[T]) rewind(t *tap[T], subtask int, n uint64) {
 	p.update(func() {
+		p.taps[subtask] = t
 		kept := p.log[:0]
 		for _, a := range p.log {
 			if a.subtask == subtask {
@@ -200,7 +214,7 @@ func (p *tap[T]) begin(c *stream.Context[stream.NoKey, T]) {
 		return
 	}
 	p.begun, p.own = true, c.Subtask()
-	p.probe.rewind(p.own, p.counts[p.own])
+	p.probe.rewind(p, p.own, p.counts[p.own])
 }
 
 // Process notes the record and passes it on.
@@ -214,7 +228,7 @@ func (p *tap[T]) Process(c *stream.Context[stream.NoKey, T], v T) error {
 		p.counts = map[int]uint64{}
 	}
 	p.counts[p.own]++
-	p.probe.update(func() {
+	p.report(func() {
 		p.probe.log = append(p.probe.log, arrival[T]{p.own, Record[T]{c.TimestampMs(), own}})
 	})
 	c.Emit(v)
@@ -224,8 +238,17 @@ func (p *tap[T]) Process(c *stream.Context[stream.NoKey, T], v T) error {
 // OnWatermark notes the watermark.
 func (p *tap[T]) OnWatermark(c *stream.Context[stream.NoKey, T], timestampMs int64) error {
 	p.begin(c)
-	p.probe.update(func() { p.probe.marks[p.own] = timestampMs })
+	p.report(func() { p.probe.marks[p.own] = timestampMs })
 	return nil
+}
+
+// report changes the probe, unless a later attempt has its place.
+func (p *tap[T]) report(f func()) {
+	p.probe.update(func() {
+		if p.probe.taps[p.own] == p {
+			f()
+		}
+	})
 }
 
 const countsName = "records"
