@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutwater/cluster/metadata/replicated"
+	"cutwater/cluster/secret"
 	"cutwater/connector/file"
 	"cutwater/connector/filesink"
 	"cutwater/messages"
@@ -253,6 +254,39 @@ func TestMembersAreLost(t *testing.T) {
 	}
 	c.until(members[0], "the end of the job", func() bool { return c.status(members[0], id).Status == messages.JobStatus_FINISHED })
 	c.exact(out, 12000)
+}
+
+// Nodes with one secret are a cluster, whose log and messages travel under TLS; a node
+// with another one stays alone.
+func TestMembersWithASecret(t *testing.T) {
+	c := newCluster(t)
+	with := func(text string) func(*node.MemberOptions) {
+		s, err := secret.New([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(o *node.MemberOptions) { o.Secret = s }
+	}
+	members := []*node.Member{c.start(with("the secret of the cluster")), c.start(with("the secret of the cluster"))}
+	c.ready(members...)
+	other := c.start(with("the secret of somebody else"), func(o *node.MemberOptions) {
+		nodes, err := members[0].Nodes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Join = []string{nodes[0].Gossip.String()}
+	})
+	id, out := c.deploy(members[0], 6, 3000, 3000)
+	c.until(members[1], "the end of the job", func() bool { return c.status(members[1], id).Status == messages.JobStatus_FINISHED })
+	c.exact(out, 3000)
+	c.ready(members...)
+	nodes, err := other.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive(nodes) > 1 || other.ClusterID() == members[0].ClusterID() {
+		t.Errorf("the node with another secret is in cluster %s with %v", other.ClusterID(), nodes)
+	}
 }
 
 // The end of a node is seen by all others long before gossip misses it, also where

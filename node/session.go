@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -128,7 +129,16 @@ func (s *session) openStore(l listeners) (err error) {
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return errors.Join(fmt.Errorf("the folder of the metadata cannot be made: %w", err), l.metadata.Close())
 	}
-	s.store, err = replicated.Open(replicated.Options{NodeID: s.identity.Node, Dir: dir, Listener: l.metadata,
+	config, err := o.Secret.TLS()
+	if err != nil {
+		return errors.Join(err, l.metadata.Close())
+	}
+	listener, dial := l.metadata, (&net.Dialer{}).DialContext
+	if config != nil {
+		listener, dial = tls.NewListener(listener, config), (&tls.Dialer{Config: config}).DialContext
+	}
+	s.store, err = replicated.Open(replicated.Options{NodeID: s.identity.Node, Dir: dir, Listener: listener,
+		Dial:      func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) },
 		Advertise: netip.AddrPortFrom(s.advertised(), portOfListener(l.metadata)).String(), Locate: s.locateMetadata})
 	return err
 }

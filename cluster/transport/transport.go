@@ -60,7 +60,7 @@ func Open(o Options) (*Transport, error) {
 	t := &Transport{options: o.withDefaults(), peers: map[string]*peer{}, open: map[net.Conn]bool{}, told: map[string]bool{}}
 	err := o.check()
 	if err == nil && o.Secret.Given() {
-		t.tls, err = tlsConfig(o.Secret)
+		t.tls, err = o.Secret.TLS()
 	}
 	if err != nil {
 		for _, l := range []net.Listener{o.Control, o.Data} {
