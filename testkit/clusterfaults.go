@@ -35,7 +35,7 @@ func ClusterFaultKinds() []string {
 // coordinate, leaders change, nodes are cut off from each other in every way, gossip
 // is wrong, power and the disk fail, at seeded times.
 func ClusterDisasters(w *World) {
-	for range 1 + w.Random(4) {
+	for range 2 + w.Random(4) {
 		// Soon, so that it meets the start, or among what follows.
 		w.After(int64(10+w.Random([]int{300, 2000, 8000}[w.Random(3)])), w.plane.disaster)
 	}
@@ -52,37 +52,41 @@ func (c *controlPlane) disaster() {
 	}
 	shortMs, longMs := int64(50+w.Random(1000)), int64(500+w.Random(9000))
 	leader, coordinator := w.byID(c.group.Leader()), c.coordinator()
-	switch w.Random(13) {
+	switch w.Random(17) {
 	case 0:
 		a.CrashFor(shortMs)
 	case 1:
 		a.LoseFor(longMs)
-	case 2:
+	case 2, 3:
 		if leader != nil && leader.alive {
 			w.happened(LeaderLost)
 			leader.crash([]int64{shortMs, longMs}[w.Random(2)])
 		}
-	case 3, 4:
+	case 4, 5, 6:
 		if coordinator != nil && coordinator.alive {
 			w.happened(CoordinatorNodeLost)
 			coordinator.crash([]int64{shortMs, longMs}[w.Random(2)])
 		}
-	case 5:
+	case 7:
 		for at := int64(0); at < longMs; at += int64(100 + w.Random(3000)) {
 			w.After(at, c.changeLeader)
 		}
-	case 6:
-		w.PartitionPair(a, b, longMs)
-	case 7:
-		w.PartitionOneWay(a, b, longMs)
 	case 8:
-		w.PartitionFlapping(a, b, 2+w.Random(5))
+		w.PartitionPair(a, b, longMs)
 	case 9:
+		w.PartitionOneWay(a, b, longMs)
+	case 10:
+		w.PartitionFlapping(a, b, 2+w.Random(5))
+	case 11, 12:
+		if leader == coordinator {
+			c.changeLeader()
+			leader = w.byID(c.group.Leader())
+		}
 		if leader != nil && coordinator != nil && leader != coordinator {
 			w.happened(LeaderUnreachable)
 			w.separate(leader, coordinator, longMs)
 		}
-	case 10:
+	case 13, 14:
 		w.happened(NodeIsolated)
 		victim := []*Node{a, leader, coordinator}[w.Random(3)]
 		if victim == nil {
@@ -93,9 +97,9 @@ func (c *controlPlane) disaster() {
 				w.separate(victim, o, longMs)
 			}
 		}
-	case 11:
+	case 15:
 		c.suspect(a, b, longMs)
-	case 12:
+	case 16:
 		if w.Random(2) == 0 {
 			w.PowerFailure()
 		} else {
