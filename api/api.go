@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// Backend is the node that answers.
 	Backend Backend
-	// Token must be presented with every request but that for health, as
+	// Token must be presented with every request but those for health and readiness, as
 	// "Authorization: Bearer TOKEN". Empty means that no token is asked for; then
 	// only requests to a name or address of this machine are answered, so that no web
 	// page can reach the API under a name of its own.

@@ -34,7 +34,7 @@
 //
 // # Safety
 //
-// With a token every request but that for health needs it; refusals are counted,
+// With a token every request but those for health and readiness needs it; refusals are counted,
 // answered with 429 where there are many, and logged once for each peer. Without one
 // only names and addresses of this machine are answered. Pages of other sites can
 // change nothing. [Server] and [Limit] bound the size, time and number of requests and

@@ -18,7 +18,7 @@ const token = "the-token-of-the-cluster"
 // are.
 func TestToken(t *testing.T) {
 	s := serve(t, apitest.Sample(), api.Options{Token: token})
-	for _, path := range []string{"/v1/jobs", "/metrics", "/cutwater/v1/ready", "/cutwater/v1/openapi.json", "/cutwater/v1/events", "/no/such/route"} {
+	for _, path := range []string{"/v1/jobs", "/metrics", "/cutwater/v1/openapi.json", "/cutwater/v1/events", "/no/such/route"} {
 		answer, body := ask(t, s, http.MethodGet, path, "")
 		if answer.StatusCode != http.StatusUnauthorized || answer.Header.Get("WWW-Authenticate") == "" || !strings.HasPrefix(body, `{"errors":["`) {
 			t.Errorf("GET %s without a token: %d %v %s", path, answer.StatusCode, answer.Header, body)

@@ -21,6 +21,8 @@ func ownRoutes() []route {
 	deploy.body, deploy.maxBody = reflect.TypeFor[DeployRequest](), maxDeployBody
 	health := get("/health", "Whether the process answers; asks for no token.", func(*call) (Health, error) { return Health{"ok"}, nil })
 	health.open = true
+	ready := get("/ready", "Whether the node can serve now; 503 with the reason if it cannot. It asks for no token.", (*call).ready)
+	ready.open = true
 	return []route{
 		get("/jobs", "What the records of all jobs say, oldest first.", (*call).jobRecords),
 		deploy,
@@ -30,7 +32,7 @@ func ownRoutes() []route {
 		get("/nodes", "The nodes of the cluster.", (*call).nodes),
 		eventsRoute(),
 		health,
-		get("/ready", "Whether the node can serve now; 503 with the reason if it cannot.", (*call).ready),
+		ready,
 		{method: http.MethodGet, path: "/openapi.json", doc: "This document.", status: http.StatusOK, maxBody: maxBody, content: jsonType,
 			serve: (*call).openAPI},
 	}

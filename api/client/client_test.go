@@ -81,6 +81,8 @@ func TestErrors(t *testing.T) {
 	_, unknown := c.View(ctx, strings.Repeat("f", 32), 0)
 	_, bad := c.Job(ctx, "no/such?job")
 	_, refused := c.Deploy(ctx, &messages.TopologySource{File: "/t.yaml", Text: []byte("x")}, api.DeployOptions{})
+	_, without := open(t, b, "").Jobs(ctx)
+	_, wrong := open(t, b, "wrong").Jobs(ctx)
 	for _, test := range []struct {
 		err    error
 		status int
@@ -91,8 +93,8 @@ func TestErrors(t *testing.T) {
 		{refused, http.StatusBadRequest, "one\ntwo"},
 		{c.Ready(ctx), http.StatusServiceUnavailable, "no leader yet"},
 		{c.Cancel(ctx, apitest.Failed), http.StatusConflict, "has ended as FAILED"},
-		{open(t, b, "").Ready(ctx), http.StatusUnauthorized, "asks for the API token"},
-		{open(t, b, "wrong").Ready(ctx), http.StatusUnauthorized, "not that of this cluster"},
+		{without, http.StatusUnauthorized, "asks for the API token"},
+		{wrong, http.StatusUnauthorized, "not that of this cluster"},
 	} {
 		var e *client.Error
 		if !errors.As(test.err, &e) || e.Status != test.status || !strings.Contains(e.Error(), test.text) {

@@ -90,6 +90,6 @@ func (m *Membership) refuse(other Member, reason error) {
 
 func (m *Membership) conflict(other Member) {
 	m.view.notice(Event{Kind: Conflict, Member: other, Reason: fmt.Errorf(
-		"the node id %s is used by two processes, one of them at %v, because a data folder was copied; stop one and remove the file %q from its data folder",
-		other.Meta.Node, other.Gossip, identityFile)})
+		"the node id %s is used by two processes, one of them at %v, because a data folder was copied; stop one, and give it an empty data folder",
+		other.Meta.Node, other.Gossip)})
 }

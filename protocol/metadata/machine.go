@@ -82,7 +82,7 @@ func (m *Machine) Snapshot() *messages.MetadataSnapshot {
 func (m *Machine) Restore(s *messages.MetadataSnapshot) error {
 	for i := 1; i < len(s.Jobs); i++ {
 		if s.Jobs[i-1].Job >= s.Jobs[i].Job {
-			return fmt.Errorf("the metadata snapshot at index %d lists job %s after job %s: it is damaged; restore the data folder from a backup",
+			return fmt.Errorf("the metadata snapshot at index %d lists job %s after job %s: it is damaged; take this node off and start it with an empty data folder, so that it gets a copy from the others",
 				s.Index, s.Jobs[i].Job, s.Jobs[i-1].Job)
 		}
 	}

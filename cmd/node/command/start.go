@@ -22,6 +22,7 @@ import (
 	"cutwater/api"
 	"cutwater/cluster/discovery"
 	"cutwater/cluster/membership"
+	"cutwater/cluster/metadata/replicated"
 	"cutwater/node"
 	"cutwater/protocol"
 	"cutwater/protocol/dispatch"
@@ -41,7 +42,7 @@ type startFlags struct {
 	ports                                                       node.Ports
 	join                                                        []string
 	silent                                                      bool
-	slots                                                       int
+	slots, voters                                               int
 	channelMiB                                                  int64
 	log                                                         logLevel
 	output                                                      *format
@@ -96,6 +97,7 @@ use, or the folder belongs to a cluster of another name.`,
 	flags.StringArrayVar(&f.join, "join", nil, "where to look for nodes: HOST:PORT of gossip, file:PATH or exec:COMMAND (may be repeated)")
 	flags.BoolVar(&f.silent, "no-announce", false, "neither announce the node on its network nor listen for others")
 	flags.IntVar(&f.slots, "slots", max(4, runtime.NumCPU()), "how many subtasks of each vertex run here at once")
+	flags.IntVar(&f.voters, "voters", 3, "how many nodes have a vote in the metadata, if there are as many: 1, 3 or 5; the same on all nodes")
 	flags.StringVar(&f.zone, "zone", "", "what may fail at once with this node: voters are spread over zones")
 	addSecretFlag(cmd, &f.secretFile)
 	flags.StringVar(&f.preset, "preset", "", "time-outs of gossip: local, lan or wan (default local on a loopback address, else lan)")
@@ -151,7 +153,7 @@ func (f *startFlags) options() (o node.MemberOptions, err error) {
 	if f.cluster == "" {
 		f.cluster = defaultCluster
 	}
-	o = node.MemberOptions{FS: vfs.OS(), ClusterName: f.cluster, Ports: f.ports, Join: f.join, Silent: f.silent, Slots: f.slots, Zone: f.zone,
+	o = node.MemberOptions{FS: vfs.OS(), ClusterName: f.cluster, Ports: f.ports, Join: f.join, Silent: f.silent, Slots: f.slots, Voters: replicated.Policy{Voters: f.voters}, Zone: f.zone,
 		Preset: membership.Preset(f.preset), Version: version().Version, Build: buildTopology, ChannelMemoryBytes: f.channelMiB << 20}
 	if o.Bind, err = netip.ParseAddr(f.bind); err != nil {
 		return usage("--bind %s is no IP address: %w", f.bind, err)
@@ -164,6 +166,8 @@ func (f *startFlags) options() (o node.MemberOptions, err error) {
 	switch {
 	case f.slots < 1:
 		return usage("--slots %d: a node needs one at least", f.slots)
+	case f.voters != 1 && f.voters != 3 && f.voters != 5:
+		return usage("--voters %d is not 1, 3 or 5", f.voters)
 	case f.channelMiB < 1 || f.channelMiB > 1<<20:
 		return usage("--channel-memory %d is not from 1 to %d (MiB)", f.channelMiB, 1<<20)
 	case f.dataDir == "":
