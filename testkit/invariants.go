@@ -53,6 +53,8 @@ type invariants struct {
 	completed map[uint64]bool
 	longest   int  // queue that was seen
 	sweptLast bool // the sweep behind the job's end succeeded
+	// sweptOutages are the power failures before the last sweep.
+	sweptOutages int
 
 	changed  time.Time // of the output folder when it was looked at last
 	outages  int
@@ -152,7 +154,7 @@ func (i *invariants) event(e protocol.Event, leads bool) {
 		i.retained()
 	case job.Swept:
 		if leads {
-			i.sweptLast = i.over
+			i.sweptLast, i.sweptOutages = i.over, i.world.Faults[PowerFailure]
 		}
 		i.retained()
 	}

@@ -81,6 +81,9 @@ func (sim *simulation) checkLeftovers() error {
 	if !sim.rules.sweptLast || sim.plane == nil && !sim.host.job.Done() {
 		return nil // its coordinator died over it, or the disk refused
 	}
+	if sim.world.Faults[PowerFailure] > sim.rules.sweptOutages {
+		return nil // what was deleted, and not synced, may be back
+	}
 	names, err := sim.retained()
 	if err != nil {
 		return err
