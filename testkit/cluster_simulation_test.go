@@ -21,11 +21,8 @@ func clusterScenarios() map[string]*Scenario {
 		s.Cluster, s.Nodes, s.Slots = true, 3, 1
 		// Long enough to be met by what takes a dispatcher seconds to notice.
 		s.Topology = strings.Replace(s.Topology, "format: csv, split-size", "format: csv, rate: 300, split-size", 1)
-		switch name {
-		case "shuffle", "increments":
+		if name == "shuffle" || name == "increments" || s.Apart {
 			s.Slots = 2
-		case "apart":
-			s.Nodes = 4
 		}
 	}
 	return all

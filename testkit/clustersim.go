@@ -34,7 +34,7 @@ operators:
 // newCluster makes the control plane.
 func (sim *simulation) newCluster() {
 	slots := func(n *Node) int {
-		if n.ID == "n1" && sim.scenario.Apart {
+		if sim.scenario.Apart && n == sim.world.nodes[0] {
 			return 0
 		}
 		return cmp.Or(sim.scenario.Slots, 4)

@@ -45,7 +45,7 @@ type Scenario struct {
 	// Nodes is the number of simulated nodes; n1 runs the coordinator, unless they are
 	// a Cluster.
 	Nodes int
-	// Apart: n1 runs no tasks, so that they outlive it.
+	// Apart: n1 offers no slots, so that the tasks outlive it.
 	Apart bool
 	// Cluster: the nodes find each other, a dispatcher on the leader's node decides who
 	// coordinates the job, and a second job wants slots, too.
