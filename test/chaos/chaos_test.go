@@ -169,12 +169,11 @@ func (r *round) run(ctx context.Context) error {
 	}
 	rows, _ := j.committed() // what is wrong with them is found below
 	r.note("one cluster after %v; %d of %d rows are committed", took.Round(time.Millisecond), rows, j.total())
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	if err := errors.Join(clients.end(ctx), r.finished(ctx, j)); err != nil {
-		return err
+	err = errors.Join(clients.end(ctx), r.finished(ctx, j))
+	if err == nil {
+		err = j.exact(true)
 	}
-	if err := errors.Join(j.exact(true), c.terms(), clients.history.check(filepath.Join(c.logs, name+"-history.json"))); err != nil {
+	if err = errors.Join(err, c.terms(), clients.history.check(filepath.Join(c.logs, name+"-history.json"))); err != nil {
 		return err
 	}
 	r.note("exact; %d operations of clients are linearizable", len(clients.history.operations))
@@ -205,6 +204,8 @@ func (r *round) finished(ctx context.Context, j *job) error {
 	c := r.cluster
 	stale := 0.0
 	before, _ := j.committed() // what is wrong with them is found below
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
 	for resumed := false; ; {
 		a := c.ask(ctx, c.nodes[0], "job", "-o", "json", j.name)
 		if strings.Contains(a.stdout, `"status":"FINISHED"`) {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,8 @@ import (
 const (
 	// askTime bounds one question of a client.
 	askTime = 4 * time.Second
+	// cancelTime bounds the end of the jobs that the clients have left.
+	cancelTime = 45 * time.Second
 	// registers is how many names the clients use, few enough to be fought for.
 	registers = 2
 	// clientPause is that of a client between two operations.
@@ -157,9 +160,9 @@ func (s *clients) operation(ctx context.Context, who int, ask *client.Client, rn
 	case 0:
 		s.deploy(who, ask, i)
 	case 1:
-		s.cancel(ctx, who, ask, i)
+		_ = s.cancel(ctx, who, ask, i) // what it learned is in the history
 	default:
-		s.list(who, ask)
+		_, _ = s.list(who, ask)
 	}
 }
 
@@ -180,13 +183,12 @@ func (s *clients) deploy(who int, ask *client.Client, i int) {
 	s.history.add(who, request{Kind: deploy, Name: s.names[i]}, called, out)
 }
 
-// list reads all names at once, and returns what is on record of them; nil if nobody
-// told.
-func (s *clients) list(who int, ask *client.Client) map[string]response {
+// list reads all names at once, and returns what is on record of them.
+func (s *clients) list(who int, ask *client.Client) (map[string]response, error) {
 	called := s.history.now()
 	jobs, err := ask.Jobs(context.Background())
 	if err != nil {
-		return nil // nothing was learned, and nothing has changed
+		return nil, err // nothing was learned, and nothing has changed
 	}
 	seen := map[string]response{}
 	for _, name := range s.names {
@@ -212,7 +214,7 @@ func (s *clients) list(who int, ask *client.Client) map[string]response {
 	for _, name := range s.names {
 		s.history.add(who, request{Kind: list, Name: name}, called, seen[name])
 	}
-	return seen
+	return seen, nil
 }
 
 func isEnded(status string) bool {
@@ -220,44 +222,52 @@ func isEnded(status string) bool {
 }
 
 // cancel ends the job that has the name. It is done when the job is seen to have ended.
-func (s *clients) cancel(ctx context.Context, who int, ask *client.Client, i int) {
-	job := s.list(who, ask)[s.names[i]]
-	if job.Phase != living {
-		return
+// The error is why that is not so yet.
+func (s *clients) cancel(ctx context.Context, who int, ask *client.Client, i int) error {
+	seen, err := s.list(who, ask)
+	job := seen[s.names[i]]
+	if err != nil || job.Phase != living {
+		return err
 	}
-	called := s.history.now()
-	out := response{Unknown: true}
+	called, last := s.history.now(), error(nil)
 	ctx, cancelled := context.WithTimeout(ctx, askTime)
 	defer cancelled()
 	for ctx.Err() == nil {
-		_ = ask.Cancel(context.Background(), job.Job) // what came of it is seen below
-		if j, err := ask.Job(context.Background(), job.Job); err == nil && isEnded(j.Status) {
-			out = response{}
-			break
+		asked := ask.Cancel(context.Background(), job.Job) // the job may be seen to have ended all the same
+		j, err := ask.Job(context.Background(), job.Job)
+		if err == nil && isEnded(j.Status) {
+			s.history.add(who, request{Kind: cancel, Name: s.names[i], Job: job.Job}, called, response{})
+			return nil
 		}
+		last = errors.Join(asked, err)
 		time.Sleep(clientPause)
 	}
-	s.history.add(who, request{Kind: cancel, Name: s.names[i], Job: job.Job}, called, out)
+	s.history.add(who, request{Kind: cancel, Name: s.names[i], Job: job.Job}, called, response{Unknown: true})
+	return fmt.Errorf("job %s has not ended within %v of its cancellation: %w", job.Job, askTime, cmp.Or(last, ctx.Err()))
 }
 
 // end stops the clients and cancels what they have left.
 func (s *clients) end(ctx context.Context) error {
 	s.stop()
 	s.running.Wait()
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
 	ask, err := s.cluster.client(s.cluster.nodes[0])
 	if err != nil {
 		return err
 	}
-	for i, name := range s.names {
+	for i := range s.names {
 		for {
-			s.cancel(ctx, 0, ask, i)
-			if left, ok := s.list(0, ask)[name]; ok && left.Phase != living {
+			err := s.cancel(ctx, 0, ask, i)
+			if err == nil {
 				break
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("job %s cannot be cancelled: %w", name, ctx.Err())
+				return err
 			}
+			time.Sleep(clientPause)
 		}
 	}
-	return nil
+	_, err = s.list(0, ask)
+	return err
 }

@@ -83,7 +83,13 @@ func newCluster(t *testing.T, binary string, size int, flags flags) *cluster {
 
 // close ends everything, and keeps the logs of a test that has failed.
 func (c *cluster) close(t *testing.T) {
+	if t.Failed() {
+		c.showLogs(t)
+	}
 	for _, n := range c.nodes {
+		if t.Failed() {
+			n.tellStacks()
+		}
 		n.kill()
 	}
 	for _, n := range c.nodes {
@@ -99,12 +105,16 @@ func (c *cluster) close(t *testing.T) {
 		}
 		return
 	}
+	t.Logf("all logs are in %s", c.logs)
+}
+
+// showLogs prints the ends of the logs.
+func (c *cluster) showLogs(t *testing.T) {
 	for _, n := range c.nodes {
 		text, _ := os.ReadFile(n.log) // without one there is nothing to show
 		lines := strings.SplitAfter(string(text), "\n")
 		t.Logf("the end of %s:\n%s", n.log, strings.Join(lines[max(0, len(lines)-25):], ""))
 	}
-	t.Logf("all logs are in %s", c.logs)
 }
 
 // answer is what a command said.

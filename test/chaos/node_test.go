@@ -83,6 +83,15 @@ func (n *node) signal(s syscall.Signal, last bool) <-chan struct{} {
 	return n.ended
 }
 
+// tellStacks ends the process with the stacks of its goroutines in the log.
+func (n *node) tellStacks() {
+	n.signal(syscall.SIGCONT, false)
+	select {
+	case <-n.signal(syscall.SIGQUIT, true):
+	case <-time.After(5 * time.Second):
+	}
+}
+
 // kill ends the process as a loss of power would, but for the files.
 func (n *node) kill() { <-n.signal(syscall.SIGKILL, true) }
 
