@@ -145,18 +145,25 @@ func (m *Master) requestCheckpoint(r *messages.RequestCheckpoint) {
 // setExecutions tells the coordinator how the tasks stand; Poll or the next step
 // draws the conclusions.
 func (m *Master) setExecutions() {
-	e := &checkpoint.Executions{Attempt: m.attempt, Plan: m.plan, Tasks: make([]checkpoint.Execution, len(m.tasks))}
-	for i, t := range m.tasks {
-		e.Tasks[i] = checkpoint.Execution{
-			Task:             t.task,
-			Vertex:           t.vertex,
-			State:            t.state,
-			Address:          t.address,
-			DeployedFinished: t.deploy.Finished,
-			EndOfData:        t.ended,
-		}
+	m.executions = &checkpoint.Executions{Attempt: m.attempt, Plan: m.plan, Tasks: make([]checkpoint.Execution, len(m.tasks))}
+	for i, e := range m.tasks {
+		e.index = i
+		m.setExecution(e)
 	}
-	m.coordinator.SetExecutions(e)
+}
+
+// setExecution tells the coordinator how one task stands. The others are left alone:
+// a thousand tasks that start would otherwise be told a thousand times.
+func (m *Master) setExecution(e *execution) {
+	m.executions.Tasks[e.index] = checkpoint.Execution{
+		Task:             e.task,
+		Vertex:           e.vertex,
+		State:            e.state,
+		Address:          e.address,
+		DeployedFinished: e.deploy.Finished,
+		EndOfData:        e.ended,
+	}
+	m.coordinator.SetExecutions(m.executions)
 }
 
 // triggerFinal takes the checkpoint after which the tasks may finish.

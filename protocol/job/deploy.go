@@ -60,6 +60,7 @@ func place(plan *messages.ExecutionPlan, nodes []Node) ([]string, error) {
 // execution is one task of the current attempt.
 type execution struct {
 	task     *messages.TaskId
+	index    int // in Master.tasks
 	vertex   int // index in the plan
 	node     string
 	address  protocol.Address

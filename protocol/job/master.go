@@ -166,10 +166,11 @@ type Master struct {
 	hooks      []proto.Message     // calls of master hooks that are still to be made
 	triggered  map[uint64]string   // the hook of each call for a checkpoint that is outstanding
 	sources    []*source
-	tasks      []*execution   // in plan order
-	silent     map[string]int // ticks since the node was heard, by its name
-	endOfData  bool           // all tasks have reported it
-	finalDue   bool           // the final checkpoint must be repeated
+	tasks      []*execution           // in plan order
+	executions *checkpoint.Executions // the same for the coordinator
+	silent     map[string]int         // ticks since the node was heard, by its name
+	endOfData  bool                   // all tasks have reported it
+	finalDue   bool                   // the final checkpoint must be repeated
 	finalTicks int
 	// stopAsked: the stop-with-savepoint of this request is under way.
 	stopAsked   bool

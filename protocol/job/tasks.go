@@ -9,11 +9,17 @@ import (
 	"cutwater/messages"
 )
 
+// execution is the task of that name in the current attempt, or nil.
 func (m *Master) execution(id *messages.TaskId) *execution {
-	for _, e := range m.tasks {
-		if e.task.Vertex == id.GetVertex() && e.task.Subtask == id.GetSubtask() {
-			return e
+	first := 0 // of the vertex
+	for _, v := range m.plan.Vertices {
+		if v.Id == id.GetVertex() {
+			if i := first + int(id.GetSubtask()); id.GetSubtask() < v.Parallelism && i < len(m.tasks) {
+				return m.tasks[i]
+			}
+			return nil
 		}
+		first += int(v.Parallelism)
 	}
 	return nil
 }
@@ -50,7 +56,7 @@ func (m *Master) taskStateChanged(r *messages.TaskStateChanged) {
 func (m *Master) taskIs(e *execution, state messages.TaskState, failure *messages.Failure) {
 	e.state = state
 	m.event(TaskChanged{Task: e.task, Attempt: m.attempt, State: state, Failure: failure.GetMessage()})
-	m.setExecutions()
+	m.setExecution(e)
 	switch {
 	case m.phase == stopping:
 	case state == messages.TaskState_TASK_FAILED:
@@ -105,7 +111,7 @@ func (m *Master) endOfDataReached(r *messages.EndOfDataReached) {
 		return
 	}
 	e.ended = true
-	m.setExecutions()
+	m.setExecution(e)
 	m.progress()
 }
 
@@ -125,13 +131,15 @@ func (m *Master) heartbeat(h *messages.Heartbeat) {
 		return
 	}
 	m.silent[h.Node] = 0
+	listed := make(map[*execution]bool, len(h.Tasks))
+	for _, t := range h.Tasks {
+		listed[m.execution(t)] = true
+	}
 	for _, e := range m.tasks {
 		if e.node != h.Node || e.terminal() || !e.reported {
 			continue
 		}
-		if slices.ContainsFunc(h.Tasks, func(t *messages.TaskId) bool {
-			return t.Vertex == e.task.Vertex && t.Subtask == e.task.Subtask
-		}) {
+		if listed[e] {
 			e.missing = 0
 			continue
 		}
