@@ -58,9 +58,11 @@ type takeover struct {
 	// last the highest id that was given out.
 	completed, last uint64
 	loaded          *messages.CheckpointLoaded // of completed; nil: there is none
+	fingerprint     uint64                     // of what this coordinator would deploy
 	asked           int
 	lists           []*messages.AdoptableTasks // by the index of the node; nil: not answered
 	accounts        map[string]*messages.TaskAccount
+	running         int    // tasks in lists that have not ended
 	lost            string // why a node that ran tasks cannot answer
 	ending          bool   // the tasks are looked for only to cancel them
 }
@@ -125,6 +127,7 @@ func (m *Master) lookForTasks(loaded *messages.CheckpointLoaded) {
 		m.leaveTasks(t.lost)
 		return
 	}
+	t.fingerprint = m.fingerprint()
 	m.askForTasks()
 }
 
@@ -176,9 +179,18 @@ func (m *Master) adoptableTasks(a *messages.AdoptableTasks) {
 		m.drop("list of the tasks on node " + a.Node)
 		return
 	}
-	for i, n := range m.takeover.deployment.Slots {
+	t := m.takeover
+	for i, n := range t.deployment.Slots {
 		if n.Node == a.Node {
-			m.takeover.lists[i] = a
+			t.lists[i] = a
+		}
+	}
+	t.running = 0
+	for _, list := range t.lists {
+		for _, task := range list.GetTasks() {
+			if task.Ended == messages.TaskState_TASK_STATE_UNSPECIFIED {
+				t.running++
+			}
 		}
 	}
 	m.decide()
@@ -190,8 +202,16 @@ func (m *Master) taskAccount(a *messages.TaskAccount) {
 		m.drop("account of task " + taskName(a.Task))
 		return
 	}
-	m.takeover.accounts[taskName(a.Task)] = a
-	m.decide()
+	t := m.takeover
+	t.accounts[taskName(a.Task)] = a
+	why, _ := m.judgeAccount(a.Task)
+	switch {
+	case t.ending:
+	case why != "":
+		m.leaveTasks(why)
+	case len(t.accounts) >= t.running: // a thousand accounts are not judged a thousand times
+		m.decide()
+	}
 }
 
 // nodeGone: a node that runs tasks, if it does, cannot answer any more.
@@ -282,7 +302,6 @@ func (m *Master) judge() (why, open string) {
 func (m *Master) listed() (tasks map[string]found, why, silent string) {
 	t := m.takeover
 	tasks = make(map[string]found)
-	fingerprint := m.fingerprint()
 	for i, n := range t.deployment.Slots {
 		if t.lists[i] == nil {
 			silent = "node " + n.Node
@@ -292,7 +311,7 @@ func (m *Master) listed() (tasks map[string]found, why, silent string) {
 			switch runs := a.Ended == messages.TaskState_TASK_STATE_UNSPECIFIED; {
 			case runs && a.Attempt != t.deployment.Attempt:
 				return nil, fmt.Sprintf("task %s of attempt %d still runs on node %s", taskName(a.Task), a.Attempt, n.Node), ""
-			case runs && a.Fingerprint != fingerprint:
+			case runs && a.Fingerprint != t.fingerprint:
 				return nil, fmt.Sprintf("task %s was deployed with another plan, program or settings", taskName(a.Task)), ""
 			case !runs && a.Ended != messages.TaskState_TASK_FINISHED:
 				return nil, fmt.Sprintf("task %s is %s", taskName(a.Task), stateName(a.Ended)), ""
