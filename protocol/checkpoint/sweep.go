@@ -29,7 +29,10 @@ import (
 //  6. A task of an earlier attempt still writes: what the sweep meets of it goes, and
 //     its write fails; what it writes later is swept by the next attempt. Its
 //     acknowledgement is refused either way, being of another attempt.
-//  7. A coordinator of an earlier epoch still publishes a checkpoint: the metadata
+//  7. The attempt was deployed in an earlier epoch, whose files count as older, and taken
+//     over: what its tasks wrote then is in the registry, or belongs to a checkpoint that
+//     they gave up. What they write now carries this epoch.
+//  8. A coordinator of an earlier epoch still publishes a checkpoint: the metadata
 //     store refuses to record it, and its directory is swept by the next attempt.
 func (c *Coordinator) SweepBefore(attempt uint32) *messages.SweepCheckpoints {
 	keep := ids(c.store.list)

@@ -16,6 +16,10 @@
 // tasks are deployed as soon as there are slots for them. Once all run, the job runs
 // and the checkpoint scheduler starts.
 //
+// If the record says that the job runs already, the tasks of the coordinator before are
+// taken over instead, where all of them are there and as they were deployed
+// (takeover.go).
+//
 // The failure of a task or a node, or one checkpoint failure too many, ends the
 // attempt: pending checkpoints are aborted, all tasks are cancelled, and a
 // completion whose outcome is outstanding is waited for, because it decides from
@@ -40,6 +44,9 @@
 // Deploy and CancelTask are resent until the task has reported; a repetition
 // changes nothing. TaskStateChanged and EndOfDataReached are resent by the other
 // side and acknowledged each time.
+//
+// AdoptTasks is repeated twice a second until AdoptableTasks lists what runs, and each
+// task in it has given its TaskAccount; after 3 s the tasks are given up.
 //
 // SlotRequest is repeated each second and answered by SlotOffer, see slots.go. NodeLost
 // ends the tasks of a node at once; without it the silence of the node does.

@@ -140,7 +140,7 @@ func (p *progress) event(e protocol.Event) {
 	case job.StartingEmpty:
 		p.print(e.String())
 		p.dropped(nil)
-	case job.Unreadable, job.NodeLost, job.SweepFailed,
+	case job.Unreadable, job.NodeLost, job.SweepFailed, job.Adopted, job.NotAdopted,
 		checkpoint.OutcomeUnknown, checkpoint.DiscardFailed, checkpoint.ForgetFailed:
 		p.print(e.String())
 	}
