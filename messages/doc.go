@@ -54,6 +54,8 @@
 //	SplitAssignment  coordinator -> source task    resent until SplitAck; held between the enumerator's snapshot and the task's
 //	SplitAck         source task -> coordinator    sent for each repetition; the enumerator's snapshot waits for it
 //	SourceProgress   source task -> coordinator    for people; loss is not noticed
+//	StandingQuery    coordinator -> task           asks for people what a late checkpoint waits for; each second
+//	Standing         task -> coordinator           its answer; that there is none says something, too
 //
 // # Timers
 //

@@ -1889,6 +1889,138 @@ func (x *ReceivedSplit) GetBehind() uint64 {
 	return 0
 }
 
+// StandingQuery asks a task that a checkpoint waits for what it does about it.
+type StandingQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task          *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Checkpoint    uint64                 `protobuf:"varint,3,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingQuery) Reset() {
+	*x = StandingQuery{}
+	mi := &file_task_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingQuery) ProtoMessage() {}
+
+func (x *StandingQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingQuery.ProtoReflect.Descriptor instead.
+func (*StandingQuery) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *StandingQuery) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *StandingQuery) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *StandingQuery) GetCheckpoint() uint64 {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return 0
+}
+
+// Standing answers a StandingQuery. A task that does not answer is in the middle of a
+// record, or of a call of somebody's code.
+type Standing struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Fence      *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task       *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Checkpoint uint64                 `protobuf:"varint,3,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// What the task waits for, in a few words for a person.
+	Doing         string `protobuf:"bytes,4,opt,name=doing,proto3" json:"doing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_task_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Standing) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *Standing) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *Standing) GetCheckpoint() uint64 {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return 0
+}
+
+func (x *Standing) GetDoing() string {
+	if x != nil {
+		return x.Doing
+	}
+	return ""
+}
+
 var File_task_proto protoreflect.FileDescriptor
 
 const file_task_proto_rawDesc = "" +
@@ -2038,7 +2170,20 @@ const file_task_proto_rawDesc = "" +
 	"\x12received_truncated\x18\b \x01(\bR\x11receivedTruncated\"7\n" +
 	"\rReceivedSplit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06behind\x18\x02 \x01(\x04R\x06behind*\xc1\x01\n" +
+	"\x06behind\x18\x02 \x01(\x04R\x06behind\"|\n" +
+	"\rStandingQuery\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x03 \x01(\x04R\n" +
+	"checkpoint\"\x8d\x01\n" +
+	"\bStanding\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x03 \x01(\x04R\n" +
+	"checkpoint\x12\x14\n" +
+	"\x05doing\x18\x04 \x01(\tR\x05doing*\xc1\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTASK_CREATED\x10\x01\x12\x12\n" +
@@ -2063,7 +2208,7 @@ func file_task_proto_rawDescGZIP() []byte {
 }
 
 var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_task_proto_goTypes = []any{
 	(TaskState)(0),           // 0: cutwater.TaskState
 	(*InputChannel)(nil),     // 1: cutwater.InputChannel
@@ -2090,68 +2235,74 @@ var file_task_proto_goTypes = []any{
 	(*NewCoordinator)(nil),   // 22: cutwater.NewCoordinator
 	(*TaskAccount)(nil),      // 23: cutwater.TaskAccount
 	(*ReceivedSplit)(nil),    // 24: cutwater.ReceivedSplit
-	(*Fence)(nil),            // 25: cutwater.Fence
-	(*TaskId)(nil),           // 26: cutwater.TaskId
-	(*Vertex)(nil),           // 27: cutwater.Vertex
-	(*PlanEdge)(nil),         // 28: cutwater.PlanEdge
-	(*JobSettings)(nil),      // 29: cutwater.JobSettings
-	(*TopologySource)(nil),   // 30: cutwater.TopologySource
-	(*KeyedState)(nil),       // 31: cutwater.KeyedState
-	(*OperatorList)(nil),     // 32: cutwater.OperatorList
+	(*StandingQuery)(nil),    // 25: cutwater.StandingQuery
+	(*Standing)(nil),         // 26: cutwater.Standing
+	(*Fence)(nil),            // 27: cutwater.Fence
+	(*TaskId)(nil),           // 28: cutwater.TaskId
+	(*Vertex)(nil),           // 29: cutwater.Vertex
+	(*PlanEdge)(nil),         // 30: cutwater.PlanEdge
+	(*JobSettings)(nil),      // 31: cutwater.JobSettings
+	(*TopologySource)(nil),   // 32: cutwater.TopologySource
+	(*KeyedState)(nil),       // 33: cutwater.KeyedState
+	(*OperatorList)(nil),     // 34: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
-	25, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
-	26, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
-	27, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
-	28, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
+	27, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
+	28, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
+	29, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
+	30, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
 	1,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
 	2,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
-	29, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
+	31, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
 	4,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
-	30, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
+	32, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
 	5,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	31, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	32, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	25, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	26, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	25, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	26, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	33, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	34, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	27, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	28, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	27, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	28, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
 	0,  // 16: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
 	7,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	25, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	26, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	27, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	28, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
 	0,  // 20: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	25, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	26, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	25, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	26, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	26, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	25, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	25, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	26, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	25, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	26, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	27, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	28, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	27, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	28, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	28, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	27, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	27, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	28, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	27, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	28, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
 	14, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	25, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	26, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	27, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	28, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
 	14, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	25, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
-	26, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
-	25, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
-	25, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
+	27, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	28, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	27, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
+	27, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
 	21, // 39: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
-	26, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
+	28, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
 	0,  // 41: cutwater.AdoptableTask.ended:type_name -> cutwater.TaskState
-	25, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
-	25, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
-	26, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
+	27, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
+	27, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
+	28, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
 	0,  // 45: cutwater.TaskAccount.state:type_name -> cutwater.TaskState
 	24, // 46: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	27, // 47: cutwater.StandingQuery.fence:type_name -> cutwater.Fence
+	28, // 48: cutwater.StandingQuery.task:type_name -> cutwater.TaskId
+	27, // 49: cutwater.Standing.fence:type_name -> cutwater.Fence
+	28, // 50: cutwater.Standing.task:type_name -> cutwater.TaskId
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }
@@ -2167,7 +2318,7 @@ func file_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_task_proto_rawDesc), len(file_task_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

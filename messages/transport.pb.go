@@ -403,6 +403,8 @@ type Envelope struct {
 	//	*Envelope_AdoptTasks
 	//	*Envelope_AdoptableTasks
 	//	*Envelope_TaskAccount
+	//	*Envelope_StandingQuery
+	//	*Envelope_Standing
 	//	*Envelope_JobQuery
 	//	*Envelope_JobView
 	Body          isEnvelope_Body `protobuf_oneof:"body"`
@@ -805,6 +807,24 @@ func (x *Envelope) GetTaskAccount() *TaskAccount {
 	return nil
 }
 
+func (x *Envelope) GetStandingQuery() *StandingQuery {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_StandingQuery); ok {
+			return x.StandingQuery
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetStanding() *Standing {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_Standing); ok {
+			return x.Standing
+		}
+	}
+	return nil
+}
+
 func (x *Envelope) GetJobQuery() *JobQuery {
 	if x != nil {
 		if x, ok := x.Body.(*Envelope_JobQuery); ok {
@@ -991,6 +1011,15 @@ type Envelope_TaskAccount struct {
 	TaskAccount *TaskAccount `protobuf:"bytes,57,opt,name=task_account,json=taskAccount,proto3,oneof"`
 }
 
+type Envelope_StandingQuery struct {
+	// What a late checkpoint waits for.
+	StandingQuery *StandingQuery `protobuf:"bytes,58,opt,name=standing_query,json=standingQuery,proto3,oneof"`
+}
+
+type Envelope_Standing struct {
+	Standing *Standing `protobuf:"bytes,59,opt,name=standing,proto3,oneof"`
+}
+
 type Envelope_JobQuery struct {
 	// For people.
 	JobQuery *JobQuery `protobuf:"bytes,60,opt,name=job_query,json=jobQuery,proto3,oneof"`
@@ -1078,6 +1107,10 @@ func (*Envelope_AdoptableTasks) isEnvelope_Body() {}
 
 func (*Envelope_TaskAccount) isEnvelope_Body() {}
 
+func (*Envelope_StandingQuery) isEnvelope_Body() {}
+
+func (*Envelope_Standing) isEnvelope_Body() {}
+
 func (*Envelope_JobQuery) isEnvelope_Body() {}
 
 func (*Envelope_JobView) isEnvelope_Body() {}
@@ -1104,7 +1137,7 @@ const file_transport_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x124\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x1a.cutwater.TransportRefusalR\arefusal\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x12\n" +
-	"\x10TransportGoodbye\"\x96\x15\n" +
+	"\x10TransportGoodbye\"\x8a\x16\n" +
 	"\bEnvelope\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x126\n" +
 	"\agoodbye\x18\x02 \x01(\v2\x1a.cutwater.TransportGoodbyeH\x00R\agoodbye\x12:\n" +
@@ -1151,7 +1184,9 @@ const file_transport_proto_rawDesc = "" +
 	"\vadopt_tasks\x187 \x01(\v2\x14.cutwater.AdoptTasksH\x00R\n" +
 	"adoptTasks\x12C\n" +
 	"\x0fadoptable_tasks\x188 \x01(\v2\x18.cutwater.AdoptableTasksH\x00R\x0eadoptableTasks\x12:\n" +
-	"\ftask_account\x189 \x01(\v2\x15.cutwater.TaskAccountH\x00R\vtaskAccount\x121\n" +
+	"\ftask_account\x189 \x01(\v2\x15.cutwater.TaskAccountH\x00R\vtaskAccount\x12@\n" +
+	"\x0estanding_query\x18: \x01(\v2\x17.cutwater.StandingQueryH\x00R\rstandingQuery\x120\n" +
+	"\bstanding\x18; \x01(\v2\x12.cutwater.StandingH\x00R\bstanding\x121\n" +
 	"\tjob_query\x18< \x01(\v2\x12.cutwater.JobQueryH\x00R\bjobQuery\x12.\n" +
 	"\bjob_view\x18= \x01(\v2\x11.cutwater.JobViewH\x00R\ajobViewB\x06\n" +
 	"\x04body*P\n" +
@@ -1228,8 +1263,10 @@ var file_transport_proto_goTypes = []any{
 	(*AdoptTasks)(nil),               // 41: cutwater.AdoptTasks
 	(*AdoptableTasks)(nil),           // 42: cutwater.AdoptableTasks
 	(*TaskAccount)(nil),              // 43: cutwater.TaskAccount
-	(*JobQuery)(nil),                 // 44: cutwater.JobQuery
-	(*JobView)(nil),                  // 45: cutwater.JobView
+	(*StandingQuery)(nil),            // 44: cutwater.StandingQuery
+	(*Standing)(nil),                 // 45: cutwater.Standing
+	(*JobQuery)(nil),                 // 46: cutwater.JobQuery
+	(*JobView)(nil),                  // 47: cutwater.JobView
 }
 var file_transport_proto_depIdxs = []int32{
 	0,  // 0: cutwater.TransportHello.lane:type_name -> cutwater.TransportLane
@@ -1273,13 +1310,15 @@ var file_transport_proto_depIdxs = []int32{
 	41, // 38: cutwater.Envelope.adopt_tasks:type_name -> cutwater.AdoptTasks
 	42, // 39: cutwater.Envelope.adoptable_tasks:type_name -> cutwater.AdoptableTasks
 	43, // 40: cutwater.Envelope.task_account:type_name -> cutwater.TaskAccount
-	44, // 41: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
-	45, // 42: cutwater.Envelope.job_view:type_name -> cutwater.JobView
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	44, // 41: cutwater.Envelope.standing_query:type_name -> cutwater.StandingQuery
+	45, // 42: cutwater.Envelope.standing:type_name -> cutwater.Standing
+	46, // 43: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
+	47, // 44: cutwater.Envelope.job_view:type_name -> cutwater.JobView
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_transport_proto_init() }
@@ -1333,6 +1372,8 @@ func file_transport_proto_init() {
 		(*Envelope_AdoptTasks)(nil),
 		(*Envelope_AdoptableTasks)(nil),
 		(*Envelope_TaskAccount)(nil),
+		(*Envelope_StandingQuery)(nil),
+		(*Envelope_Standing)(nil),
 		(*Envelope_JobQuery)(nil),
 		(*Envelope_JobView)(nil),
 	}

@@ -20,6 +20,7 @@ type calls struct {
 // call is one piece of work. Its error is written by the Executor before the
 // WorkDone is sent, and read after it was received.
 type call struct {
+	name string
 	err  error
 	done func(error) error
 }
@@ -37,7 +38,7 @@ func (c *calls) init(t *Task) { c.task, c.open = t, map[uint64]*call{} }
 // task's context.
 func (c *calls) start(name string, work func(context.Context) error, done func(error) error) {
 	c.op++
-	op, pending := c.op, &call{done: done}
+	op, pending := c.op, &call{name: name, done: done}
 	c.open[op] = pending
 	t := c.task
 	attempt := t.fence.Attempt
@@ -62,6 +63,17 @@ func (c *calls) done(m *messages.WorkDone) error {
 	err := pending.done(pending.err)
 	c.task.mailbox.Wake()
 	return err
+}
+
+// oldest is the name of the work that has been under way the longest, or nothing.
+func (c *calls) oldest() string {
+	name, first := "", c.op+1
+	for op, pending := range c.open { // the lowest is the same in any order
+		if op < first {
+			name, first = pending.name, op
+		}
+	}
+	return name
 }
 
 // runAt calls f at the time or soon after. What counts is how far off the time is

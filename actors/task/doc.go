@@ -13,7 +13,7 @@
 //     RecordBatch, Barrier, CancelBarrier, Watermark, WatermarkIdle, EndOfData,
 //     EndOfPartition; control messages ChannelRequest, Credit, TriggerCheckpoint,
 //     NotifyCheckpointComplete, NotifyCheckpointAborted, SplitAssignment,
-//     EndOfDataAck, CancelTask, NewCoordinator, LinkLost, TimerFired, WorkDone.
+//     EndOfDataAck, StandingQuery, CancelTask, NewCoordinator, LinkLost, TimerFired, WorkDone.
 //   - Finished, Closed: the end was reported and is repeated until TaskStateAck
 //     comes, and EndOfPartition until a Credit confirms it; all else is dropped.
 //

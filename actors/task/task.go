@@ -228,6 +228,8 @@ func (t *Task) receive(m proto.Message) error {
 		if t.current(m.Fence) {
 			t.end(messages.TaskState_TASK_CANCELED, nil)
 		}
+	case *messages.StandingQuery:
+		t.standing(m)
 	case *messages.NewCoordinator:
 		return t.newCoordinator(m)
 	case *messages.LinkLost:

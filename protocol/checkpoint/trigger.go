@@ -14,6 +14,7 @@ import (
 // tasks.
 type trigger struct {
 	request *request
+	sinceMs int64
 	// pending is set when it has its id.
 	pending *pendingCheckpoint
 }
@@ -85,7 +86,7 @@ func (c *Coordinator) start(r *request) {
 		c.failEarly(r, messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING, err.Error())
 		return
 	}
-	c.trigger = &trigger{request: r}
+	c.trigger = &trigger{request: r, sinceMs: c.nowMs}
 	c.allocate()
 }
 

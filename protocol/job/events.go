@@ -121,6 +121,13 @@ type WaitingForSlots struct{ Why string }
 // String is the event as one line.
 func (e WaitingForSlots) String() string { return "waiting for slots: " + e.Why }
 
+// CheckpointLate: a checkpoint is under way for longer than it should. Said once of
+// each, and again when what it waits for turns out to be something else.
+type CheckpointLate struct{ Why string }
+
+// String is the event as one line.
+func (e CheckpointLate) String() string { return "late: " + e.Why }
+
 // Stale: a message was dropped because it belongs to another life of the job,
 // or because what it answers is over.
 type Stale struct{ What string }

@@ -172,6 +172,7 @@ type Master struct {
 	endOfData  bool                   // all tasks have reported it
 	finalDue   bool                   // the final checkpoint must be repeated
 	finalTicks int
+	late       late // what is known of a checkpoint that takes long
 	// stopAsked: the stop-with-savepoint of this request is under way.
 	stopAsked   bool
 	stopRequest uint64
@@ -270,6 +271,8 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 		m.cancel()
 	case *messages.SuspendJob:
 		m.suspend()
+	case *messages.Standing:
+		m.standing(t)
 	case *messages.SourceProgress:
 		// For people only: the shell shows it.
 	default:

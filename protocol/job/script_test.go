@@ -192,6 +192,8 @@ func (w *world) directive(d *script.Directive) error {
 		w.view(d)
 	case "progress": // a source tells what it has read: task records=n bytes=n left=n
 		w.progress(d)
+	case "standing": // a task says what it does about a checkpoint: task checkpoint=n doing=...
+		w.standing(d)
 	case "cancel":
 		w.step(&messages.CancelJob{Job: testJob})
 	case "suspend":

@@ -41,3 +41,8 @@ func (w *world) progress(d *script.Directive) {
 	w.history.Progress(w.master, &messages.SourceProgress{Fence: dep.Fence, Task: dep.Task, Uid: dep.Vertex.Operators[0],
 		Records: uint64(d.Int("records", 0)), Bytes: uint64(d.Int("bytes", 0)), RemainingBytes: uint64(d.Int("left", 0))})
 }
+
+func (w *world) standing(d *script.Directive) {
+	dep := w.deployed[w.tasksOf(d)[0]]
+	w.step(&messages.Standing{Fence: dep.Fence, Task: dep.Task, Checkpoint: uint64(d.Int("checkpoint", 0)), Doing: d.Arg("doing", "")})
+}

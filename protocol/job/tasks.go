@@ -188,6 +188,7 @@ func (m *Master) tick() {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}
 	m.lostNodes(nodes)
+	m.lookAtCheckpoints()
 	if m.unanswered(); m.left {
 		return
 	}

@@ -69,7 +69,12 @@ func (m *Master) waitsFor(nowMs int64) string {
 		return m.Waiting()
 	case deploying:
 		return m.tasksThat("do not run yet", func(e *execution) bool { return e.state < messages.TaskState_TASK_RUNNING })
+	case running:
+		return m.lateCheckpoint(nowMs)
 	case suspending:
+		if why := m.lateCheckpoint(nowMs); why != "" {
+			return why
+		}
 		return "the last checkpoint completes"
 	case stopping:
 		if m.coordinator.Finalizing() {
