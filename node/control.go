@@ -83,6 +83,14 @@ func (c *Control) greet() {
 // a call of its own.
 func (c *Control) Lead(leading bool) {
 	c.tell(dispatcher.Name, &messages.LeadershipChanged{Leading: leading})
+	if !leading {
+		return
+	}
+	// What the lost ones coordinated need not be waited for: mostly that of the leader
+	// before, whose end is why this node leads.
+	for _, name := range c.roster.ended() {
+		c.tell(dispatcher.Name, &messages.NodeLost{Node: name, Reason: "it ended before this node led"})
+	}
 }
 
 // Lost takes in what the transport says of another node, and reports whether a node is

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -95,6 +96,13 @@ func (r *roster) lost(nowMs int64, name string) bool {
 		}
 	}
 	return false
+}
+
+// ended are the names of starts that are over, sorted.
+func (r *roster) ended() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.over))
 }
 
 // all returns every node, ordered by id.

@@ -57,6 +57,7 @@ type Dispatcher struct {
 
 	nodes []Node          // alive, by name
 	lost  map[string]bool // those that SetNodes still lists and NodeLost has ended
+	over  map[string]bool // those that NodeLost has ended, listed or not
 
 	jobs     []*job // that have not ended, by id
 	claims   []*job // those of them that asked for slots, in the order of first requests
@@ -85,7 +86,7 @@ type job struct {
 
 // New returns a Dispatcher.
 func New() *Dispatcher {
-	return &Dispatcher{lost: make(map[string]bool), learning: true}
+	return &Dispatcher{lost: make(map[string]bool), over: make(map[string]bool), learning: true}
 }
 
 // Start begins; it is called once, before any Step, with the nodes that live.
@@ -217,7 +218,8 @@ func (d *Dispatcher) record(r *messages.JobRecord) {
 	i, known := d.find(r.Job)
 	if !known {
 		if !metadata.Ended(r.Status) {
-			j := &job{id: r.Job, recorded: true, epoch: r.Epoch, coordinator: nodeOf(r.Coordinator), heardMs: d.elapsedMs}
+			j := &job{id: r.Job, recorded: true}
+			d.coordinatedBy(j, r.Epoch, nodeOf(r.Coordinator))
 			d.jobs = slices.Insert(d.jobs, i, j)
 		}
 		return
@@ -230,14 +232,14 @@ func (d *Dispatcher) record(r *messages.JobRecord) {
 		d.release(j, "it ended as "+r.Status.String())
 		d.jobs = slices.Delete(d.jobs, i, i+1)
 	case r.Epoch != j.epoch || nodeOf(r.Coordinator) != j.coordinator:
-		j.coordinatedBy(r.Epoch, nodeOf(r.Coordinator), d.elapsedMs)
+		d.coordinatedBy(j, r.Epoch, nodeOf(r.Coordinator))
 	}
 }
 
 // coordinatedBy says who coordinates the job from now on. What was ordered before is
 // void.
-func (j *job) coordinatedBy(epoch uint64, node string, nowMs int64) {
-	j.epoch, j.coordinator, j.heardMs, j.gone, j.search = epoch, node, nowMs, false, search{}
+func (d *Dispatcher) coordinatedBy(j *job, epoch uint64, node string) {
+	j.epoch, j.coordinator, j.heardMs, j.gone, j.search = epoch, node, d.elapsedMs, d.over[node], search{}
 }
 
 func (d *Dispatcher) find(id string) (int, bool) {

@@ -7,6 +7,9 @@ import (
 	"cutwater/messages"
 )
 
+// maxOver bounds the memory of starts that have ended.
+const maxOver = 1024
+
 // setNodes takes in which nodes live. One that was lost stays so until it is no
 // longer listed: whoever lists it has not noticed yet.
 func (d *Dispatcher) setNodes(nodes []Node) {
@@ -37,8 +40,17 @@ func (d *Dispatcher) setNodes(nodes []Node) {
 
 // nodeLost ends a node before SetNodes says so.
 func (d *Dispatcher) nodeLost(m *messages.NodeLost) {
+	if len(d.over) == maxOver {
+		clear(d.over) // who is forgotten is silent, too
+	}
+	d.over[m.Node] = true
 	i := slices.IndexFunc(d.nodes, func(n Node) bool { return n.Name == m.Node })
 	if i < 0 {
+		// It ended before this dispatcher began: what it coordinated waits for nothing.
+		for _, j := range d.jobs {
+			j.gone = j.gone || j.coordinator == m.Node
+		}
+		d.coordinate()
 		return
 	}
 	d.lost[m.Node] = true

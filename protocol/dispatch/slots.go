@@ -38,7 +38,7 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 		return
 	}
 	if r.Epoch > j.epoch {
-		j.coordinatedBy(r.Epoch, nodeOf(r.Coordinator), d.elapsedMs)
+		d.coordinatedBy(j, r.Epoch, nodeOf(r.Coordinator))
 	}
 	j.heardMs = d.elapsedMs
 	if j.claim == nil {
