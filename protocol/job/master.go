@@ -154,6 +154,7 @@ type Master struct {
 	restarts    *Restarts
 	slots       slots
 	takeover    *takeover // nil: no tasks are to be taken over
+	unrecorded  bool      // the record does not say that the job runs
 	refused     *takeover // the epoch is confirmed before new tasks are deployed instead
 
 	started    bool   // an attempt was deployed

@@ -184,6 +184,10 @@ func (m *Master) tick() {
 		m.send(TaskManagerAddress(n), &messages.Heartbeat{Node: m.config.Node, Fence: m.fence()})
 	}
 	m.repeatAssignments()
+	if m.unrecorded && m.phase == running {
+		m.unrecorded = false
+		m.proposeStatus(messages.JobStatus_RUNNING)
+	}
 	if m.phase == deploying && m.elapsedMs-m.sinceMs >= m.config.DeployTimeoutMs {
 		m.fail(fmt.Errorf("%s did not start within %d ms; look at the logs of their nodes", strings.Join(late, ", "), m.config.DeployTimeoutMs))
 	}

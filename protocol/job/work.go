@@ -75,7 +75,10 @@ func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
 		m.epochStarted(result)
 	case *messages.MetadataCommand_SetJobStatus:
 		if m.phase != recording || t.SetJobStatus.Status != m.target {
-			return // for people: that the job runs, or restarts
+			// That it restarts is for people; that it runs, and where, the next
+			// coordinator must know.
+			m.unrecorded = m.unrecorded || failure != "" && t.SetJobStatus.Status == messages.JobStatus_RUNNING
+			return
 		}
 		if failure != "" {
 			m.unavailable("SetJobStatus", failure)
