@@ -171,7 +171,7 @@ func (r *round) run(ctx context.Context) error {
 	r.note("one cluster after %v; %d of %d rows are committed", took.Round(time.Millisecond), rows, j.total())
 	err = errors.Join(clients.end(ctx), r.finished(ctx, j))
 	if err == nil {
-		err = j.exact(true)
+		err = errors.Join(j.exact(true), c.viewed(ctx, j))
 	}
 	if err = errors.Join(err, c.terms(), clients.history.check(filepath.Join(c.logs, name+"-history.json"))); err != nil {
 		return err
@@ -202,15 +202,19 @@ func (c *cluster) mend() error {
 // finished waits for the end of the job, and looks at the output meanwhile.
 func (r *round) finished(ctx context.Context, j *job) error {
 	c := r.cluster
-	stale := 0.0
+	stale, last := 0.0, answer{}
 	before, _ := j.committed() // what is wrong with them is found below
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	for resumed := false; ; {
-		a := c.ask(ctx, c.nodes[0], "job", "-o", "json", j.name)
-		if strings.Contains(a.stdout, `"status":"FINISHED"`) {
+		a := c.ask(ctx, c.nodes[0], "jobs", "--all", "-o", "json")
+		if ctx.Err() != nil {
+			return fmt.Errorf("the job does not finish within %v: %v", finishTime, last)
+		}
+		last = a
+		if ended, err := j.ended(a.stdout); err != nil || ended {
 			r.note("the job has finished; %v stale messages were dropped", stale)
-			return nil
+			return err
 		}
 		if m, err := c.metrics(c.nodes[0]); err == nil {
 			stale = max(stale, m["cutwater_job_stale_messages"])
@@ -227,11 +231,18 @@ func (r *round) finished(ctx context.Context, j *job) error {
 				return err
 			}
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("the job does not finish: %v", a)
-		}
 		time.Sleep(300 * time.Millisecond)
 	}
+}
+
+// viewed is why not every node can tell how the job that has ended stood.
+func (c *cluster) viewed(ctx context.Context, j *job) error {
+	for _, n := range c.nodes {
+		if a := c.ask(ctx, n, "job", "-o", "json", j.name); !strings.Contains(a.stdout, `"status":"FINISHED"`) {
+			return fmt.Errorf("node %d does not tell how the job stood: %v", n.index, a)
+		}
+	}
+	return nil
 }
 
 // terms looks in the logs for a term in which two nodes led.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -85,6 +86,9 @@ func newCluster(t *testing.T, binary string, size int, flags flags) *cluster {
 func (c *cluster) close(t *testing.T) {
 	if t.Failed() {
 		c.showLogs(t)
+		for _, n := range c.nodes {
+			n.signal(syscall.SIGSTOP, false)
+		}
 	}
 	for _, n := range c.nodes {
 		if t.Failed() {

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -64,6 +65,25 @@ operators:
 }
 
 func (j *job) topology() string { return filepath.Join(j.dir, "topology.yaml") }
+
+// ended reports whether the job has finished, by the output of jobs; the error is that
+// it ended otherwise.
+func (j *job) ended(list string) (bool, error) {
+	var jobs []struct{ Name, Status, Failure string }
+	if json.Unmarshal([]byte(list), &jobs) != nil {
+		return false, nil // the node had no answer
+	}
+	for _, one := range jobs {
+		switch {
+		case one.Name != j.name || !isEnded(one.Status):
+		case one.Status != "FINISHED":
+			return true, fmt.Errorf("the job is %s: %s", one.Status, one.Failure)
+		default:
+			return true, nil
+		}
+	}
+	return false, nil
+}
 
 // total is how many rows the input has.
 func (j *job) total() (n int) {

@@ -83,11 +83,13 @@ func (n *node) signal(s syscall.Signal, last bool) <-chan struct{} {
 	return n.ended
 }
 
-// tellStacks ends the process with the stacks of its goroutines in the log.
+// tellStacks ends the process with the stacks of its goroutines in the log. One that
+// stands still has heard of nothing that came in the meantime.
 func (n *node) tellStacks() {
+	ended := n.signal(syscall.SIGQUIT, true)
 	n.signal(syscall.SIGCONT, false)
 	select {
-	case <-n.signal(syscall.SIGQUIT, true):
+	case <-ended:
 	case <-time.After(5 * time.Second):
 	}
 }
@@ -105,8 +107,9 @@ func (n *node) stop(patience time.Duration) error {
 		}
 		return nil
 	case <-time.After(patience):
+		n.tellStacks()
 		n.kill()
-		return fmt.Errorf("node %d did not end within %v after SIGTERM", n.index, patience)
+		return fmt.Errorf("node %d did not end within %v after SIGTERM, see the stacks in %s", n.index, patience, n.log)
 	}
 }
 
