@@ -864,11 +864,13 @@ func (x *EndOfDataAck) GetTask() *TaskId {
 
 // Heartbeat goes from a task manager to the coordinators of its tasks and back.
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Tasks         []*TaskId              `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Fence         *Fence                 `protobuf:"bytes,4,opt,name=fence,proto3" json:"fence,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Number uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Tasks  []*TaskId              `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Fence  *Fence                 `protobuf:"bytes,4,opt,name=fence,proto3" json:"fence,omitempty"`
+	// The wall clock of a task manager, for people; nothing is decided by it.
+	NowMs         int64 `protobuf:"varint,5,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -929,6 +931,13 @@ func (x *Heartbeat) GetFence() *Fence {
 		return x.Fence
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetNowMs() int64 {
+	if x != nil {
+		return x.NowMs
+	}
+	return 0
 }
 
 // SplitRequest asks the source's enumerator for work. Number grows per attempt
@@ -2085,12 +2094,13 @@ const file_task_proto_rawDesc = "" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"[\n" +
 	"\fEndOfDataAck\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
-	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"\x86\x01\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"\x9d\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12&\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x10.cutwater.TaskIdR\x05tasks\x12%\n" +
-	"\x05fence\x18\x04 \x01(\v2\x0f.cutwater.FenceR\x05fence\"\x85\x01\n" +
+	"\x05fence\x18\x04 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12\x15\n" +
+	"\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\"\x85\x01\n" +
 	"\fSplitRequest\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +

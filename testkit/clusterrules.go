@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"cutwater/actors/system"
+	"cutwater/actors/taskmanager"
 	"cutwater/messages"
 	"cutwater/protocol"
 )
@@ -23,6 +24,7 @@ import (
 //     granted it could not know better.
 type clusterRules struct {
 	epochs map[string]map[uint64]string // job, epoch: the address of its coordinator
+	ended  map[string]bool              // addresses of tasks that have, and may tell so for a while
 	// disturbedMs is when somebody last could not know better: a leader changed, a
 	// node came, went or was cut off.
 	disturbedMs int64
@@ -59,6 +61,13 @@ func (i *invariants) applied(c *messages.MetadataCommand, r *messages.MetadataRe
 
 // clusterMessage looks at what is delivered in a cluster.
 func (i *invariants) clusterMessage(to protocol.Address, m proto.Message) {
+	if t, ok := m.(*messages.TaskStateChanged); ok && strings.HasSuffix(string(to), "|"+taskmanager.Name) {
+		if i.cluster.ended == nil {
+			i.cluster.ended = map[string]bool{}
+		}
+		i.cluster.ended[system.NodeOf(to)+"|"+taskmanager.TaskName(t.Fence, t.Task)] = true
+		return
+	}
 	d, ok := m.(*messages.Deploy)
 	if !ok {
 		return
@@ -81,7 +90,7 @@ func (i *invariants) slotsUsed(n *Node, d *messages.Deploy) {
 	used := map[string]bool{d.Fence.Job + "/" + strconv.Itoa(int(d.Task.Subtask)): true}
 	for _, a := range n.sys.Running() {
 		// <node>|task/<job>/<vertex>/<subtask>/<attempt>
-		if _, name, _ := strings.Cut(string(a), "|"); strings.HasPrefix(name, "task/") {
+		if _, name, _ := strings.Cut(string(a), "|"); strings.HasPrefix(name, "task/") && !i.cluster.ended[string(a)] {
 			parts := strings.Split(name, "/")
 			used[parts[1]+"/"+parts[3]] = true
 		}

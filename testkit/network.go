@@ -22,6 +22,9 @@ func (t network) Send(from, to protocol.Address, m proto.Message) {
 	if source == nil || target == nil || source.halted || !w.reaches(source, target) {
 		return
 	}
+	if w.lose != nil && w.lose(to, m) {
+		return
+	}
 	if w.encode {
 		m = reencode(m)
 	}

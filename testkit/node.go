@@ -21,8 +21,9 @@ type Node struct {
 	boot   func(n *Node) (*node.Runtime, error)
 	life   int // counts restarts; what belongs to an earlier life is void
 	alive  bool
-	halted bool // died in the middle of the step in hand
-	cut    bool // partitioned from all others
+	halted bool  // died in the middle of the step in hand
+	cut    bool  // partitioned from all others
+	skewMs int64 // what its wall clock is ahead
 	sys    *system.System
 	disk   *vfs.FaultyFS
 	// control is the node's part in its cluster; nil in a world that is none.

@@ -30,7 +30,7 @@ func (d dispatcher) Schedule(f func()) {
 // clock is a node's virtual clock.
 type clock struct{ node *Node }
 
-func (c clock) NowMs() int64       { return c.node.world.NowMs() }
+func (c clock) NowMs() int64       { return c.node.world.NowMs() + c.node.skewMs }
 func (c clock) MonotonicMs() int64 { return c.node.world.ElapsedMs() }
 func (c clock) AfterMs(delayMs int64, f func()) (stop func()) {
 	w, life, stopped := c.node.world, c.node.life, false
@@ -48,6 +48,9 @@ type executor struct{ node *Node }
 
 func (e executor) Run(name string, work func(context.Context) error, done func(error)) {
 	w, life := e.node.world, e.node.life
+	if w.hang != nil && w.hang(e.node, name) {
+		return
+	}
 	begin := w.nowUs + int64(w.rng.IntN(300))
 	takes := int64(w.rng.IntN(2_000))
 	if w.inject(SlowWork, w.faults.SlowWork) {

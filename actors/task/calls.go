@@ -20,9 +20,11 @@ type calls struct {
 // call is one piece of work. Its error is written by the Executor before the
 // WorkDone is sent, and read after it was received.
 type call struct {
-	name string
-	err  error
-	done func(error) error
+	name    string
+	sinceMs int64 // monotonic
+	told    bool  // that it takes long
+	err     error
+	done    func(error) error
 }
 
 // timedCall is due at a monotonic time, so that a wall clock that is set does not
@@ -38,7 +40,7 @@ func (c *calls) init(t *Task) { c.task, c.open = t, map[uint64]*call{} }
 // task's context.
 func (c *calls) start(name string, work func(context.Context) error, done func(error) error) {
 	c.op++
-	op, pending := c.op, &call{name: name, done: done}
+	op, pending := c.op, &call{name: name, sinceMs: c.task.monotonicMs(), done: done}
 	c.open[op] = pending
 	t := c.task
 	attempt := t.fence.Attempt

@@ -2,10 +2,12 @@ package task
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"cutwater/messages"
 	"cutwater/protocol/barrier"
+	"cutwater/protocol/checkpoint"
 )
 
 // standing answers, for people, what the task does about a checkpoint that waits for
@@ -17,14 +19,14 @@ func (t *Task) standing(m *messages.StandingQuery) {
 }
 
 // doing says what keeps the task from acknowledging a checkpoint.
-func (t *Task) doing(checkpoint uint64) string {
+func (t *Task) doing(id uint64) string {
 	call := t.calls.oldest()
 	switch {
 	case t.now == messages.TaskState_TASK_INITIALIZING:
 		return "it restores its state"
-	case slices.Contains(t.sub.InProgress(), checkpoint):
+	case slices.Contains(t.sub.InProgress(), id):
 		return "its state is being written to the checkpoint storage"
-	case t.sub.LatestCheckpoint() >= checkpoint:
+	case t.sub.LatestCheckpoint() >= id:
 		return "it has done its part, and its acknowledgement was lost"
 	case t.out.starved > 0:
 		return fmt.Sprintf("it waits for room on %d of %d output channels; the first leads to %s", t.out.starved, len(t.out.channels), t.out.firstStarving())
@@ -36,6 +38,41 @@ func (t *Task) doing(checkpoint uint64) string {
 		return "it waits for the barrier on some of its input channels, and has it from others"
 	}
 	return "no barrier has come on its input channels"
+}
+
+// waits is what is known of waiting that holds up no checkpoint: it would go on in
+// silence.
+type waits struct {
+	channel  int    // the first output channel that has no room
+	returned uint32 // what its receiver had consumed then
+	sinceMs  int64  // monotonic; 0: none waits
+	told     bool
+}
+
+// tellWaits tells of work that is not answered, a commit for example, and of an output
+// channel that gets no room, for longer than a checkpoint should take. It is called
+// behind each checkpoint.
+func (t *Task) tellWaits() {
+	patience, now := checkpoint.LateMs(t.deploy.Settings.GetCheckpointing()), t.monotonicMs()
+	for _, op := range slices.Sorted(maps.Keys(t.calls.open)) {
+		c := t.calls.open[op]
+		if age := now - c.sinceMs; age >= patience && !c.told {
+			c.told = true
+			t.event(c.name, "unanswered", fmt.Sprintf("it is under way for %d ms, and what it waits for has not answered", age))
+		}
+	}
+	w := &t.waits
+	channel := slices.IndexFunc(t.out.channels, func(c outputChannel) bool { return c.starving() })
+	switch {
+	case channel < 0:
+		*w = waits{}
+	case w.sinceMs == 0 || w.channel != channel || w.returned != t.out.channels[channel].returned:
+		*w = waits{channel: channel, returned: t.out.channels[channel].returned, sinceMs: max(now, 1)}
+	case now-w.sinceMs >= patience && !w.told:
+		w.told = true
+		t.event(t.chain.Operators[0].Uid(), "blocked", fmt.Sprintf("for %d ms there was no room for its output, and nothing was taken by %s: "+
+			"that task is busy, or gives no credit", now-w.sinceMs, t.out.channels[channel].route.To()))
+	}
 }
 
 // firstStarving is where the first channel leads that has no room.

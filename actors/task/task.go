@@ -91,6 +91,7 @@ type Task struct {
 	snapshots map[uint64]*snapshot
 	timers    timers
 	calls     calls
+	waits     waits
 	now       messages.TaskState         // the last state that was reported
 	report    *messages.TaskStateChanged // repeated until acknowledged
 	repeats   int                        // of the report of a closed task
@@ -210,6 +211,7 @@ func (t *Task) receive(m proto.Message) error {
 		return t.triggerCheckpoint(m)
 	case *messages.NotifyCheckpointComplete:
 		if t.current(m.Fence) {
+			t.tellWaits()
 			return t.run(t.sub.NotifyComplete(m))
 		}
 	case *messages.NotifyCheckpointAborted:

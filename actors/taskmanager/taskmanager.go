@@ -199,7 +199,7 @@ func (tm *TaskManager) heartbeat() {
 		t := tm.running[name]
 		b, ok := beats[t.coordinator]
 		if !ok {
-			b = &messages.Heartbeat{Node: tm.self.System.Node(), Number: tm.beat, Fence: t.fence}
+			b = &messages.Heartbeat{Node: tm.self.System.Node(), Number: tm.beat, Fence: t.fence, NowMs: tm.self.System.Clock().NowMs()}
 			beats[t.coordinator] = b
 			coordinators = append(coordinators, t.coordinator)
 		}

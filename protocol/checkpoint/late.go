@@ -26,14 +26,16 @@ func (l *Late) String() string {
 	return fmt.Sprintf("%s is under way for %d ms: %s", name, l.AgeMs, l.Why)
 }
 
-// LateMs is how long a checkpoint may be under way until Late tells of it: two
-// intervals, so that whoever looks after three knows; without an interval half of the
-// timeout.
+// minLateMs is what a checkpoint may take however short the interval is.
+const minLateMs = 1000
+
+// LateMs is how long a checkpoint may be under way until Late tells of it: an interval,
+// since the next one is held up then; without an interval half of the timeout.
 func LateMs(s *messages.CheckpointConfig) int64 {
 	if s.GetIntervalMs() == 0 {
 		return s.GetTimeoutMs() / 2
 	}
-	return 2 * s.GetIntervalMs()
+	return max(s.GetIntervalMs(), minLateMs)
 }
 
 // Late returns the oldest checkpoint if it is late, or nil. It has no effects.

@@ -7,7 +7,7 @@ import (
 	"cutwater/protocol/checkpoint"
 )
 
-// A checkpoint that takes longer than two intervals is looked into: the tasks that it
+// A checkpoint that takes longer than its interval is looked into: the tasks that it
 // waits for are asked, each second, what they do. It is for people alone; what becomes
 // of the checkpoint is decided by its timeout.
 
@@ -36,9 +36,8 @@ func (m *Master) lookAtCheckpoints() {
 	if m.late.checkpoint != l.Checkpoint || m.late.doing == nil {
 		m.late = late{checkpoint: l.Checkpoint, doing: make(map[string]string)}
 	}
-	if why := m.whyLate(l); why != m.late.said && (m.late.asked > 0 || len(l.Missing) == 0) {
-		m.late.said = why
-		m.event(CheckpointLate{Why: l.String() + m.firstMissing(l)})
+	if m.late.asked > 0 || len(l.Missing) == 0 {
+		m.tellLate(l)
 	}
 	for i, t := range l.Missing {
 		if i == maxQueries {
@@ -56,6 +55,17 @@ func (m *Master) standing(s *messages.Standing) {
 		return
 	}
 	m.late.doing[taskName(s.Task)] = s.Doing
+	if l := m.coordinator.Late(m.nowMs); l != nil && l.Checkpoint == s.Checkpoint {
+		m.tellLate(l)
+	}
+}
+
+// tellLate says what the checkpoint waits for, unless that was said.
+func (m *Master) tellLate(l *checkpoint.Late) {
+	if why := l.Why + m.firstMissing(l); why != m.late.said {
+		m.late.said = why
+		m.event(CheckpointLate{Why: l.String() + m.firstMissing(l)})
+	}
 }
 
 // lateCheckpoint is what the oldest checkpoint waits for if it is late, in one
@@ -66,9 +76,6 @@ func (m *Master) lateCheckpoint(nowMs int64) string {
 	}
 	return ""
 }
-
-// whyLate is what the checkpoint waits for, without its age.
-func (m *Master) whyLate(l *checkpoint.Late) string { return l.Why + m.firstMissing(l) }
 
 // firstMissing names the first task that has not acknowledged, and what it does.
 func (m *Master) firstMissing(l *checkpoint.Late) string {

@@ -173,7 +173,8 @@ type Master struct {
 	endOfData  bool                   // all tasks have reported it
 	finalDue   bool                   // the final checkpoint must be repeated
 	finalTicks int
-	late       late // what is known of a checkpoint that takes long
+	skewed     map[string]int64 // by node: what its clock was ahead, as last said
+	late       late             // what is known of a checkpoint that takes long
 	// stopAsked: the stop-with-savepoint of this request is under way.
 	stopAsked   bool
 	stopRequest uint64

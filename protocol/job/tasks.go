@@ -131,6 +131,7 @@ func (m *Master) heartbeat(h *messages.Heartbeat) {
 		return
 	}
 	m.silent[h.Node] = 0
+	m.compareClocks(h)
 	listed := make(map[*execution]bool, len(h.Tasks))
 	for _, t := range h.Tasks {
 		listed[m.execution(t)] = true
