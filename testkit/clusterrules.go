@@ -21,7 +21,9 @@ import (
 //     recorded by that one alone.
 //  10. Tasks are deployed in an epoch by the coordinator alone that was given it.
 //  11. No slot is used by two jobs, but behind a moment in which the dispatcher that
-//     granted it could not know better.
+//     granted it could not know better. Tasks of a coordinator that was overtaken do
+//     not count: on a node that the new one took for lost they live until their task
+//     manager has missed their coordinator for three minutes.
 type clusterRules struct {
 	epochs map[string]map[uint64]string // job, epoch: the address of its coordinator
 	ended  map[string]bool              // addresses of tasks that have, and may tell so for a while
@@ -92,12 +94,24 @@ func (i *invariants) slotsUsed(n *Node, d *messages.Deploy) {
 		// <node>|task/<job>/<vertex>/<subtask>/<attempt>
 		if _, name, _ := strings.Cut(string(a), "|"); strings.HasPrefix(name, "task/") && !i.cluster.ended[string(a)] {
 			parts := strings.Split(name, "/")
-			used[parts[1]+"/"+parts[3]] = true
+			if attempt, err := strconv.Atoi(parts[4]); err == nil && uint64(attempt/attemptsPerEpoch) == i.newestEpoch(parts[1]) {
+				used[parts[1]+"/"+parts[3]] = true
+			}
 		}
 	}
 	if slots := i.sim.plane.slots(n); len(used) > slots {
 		i.broken("node %s has %d slots, and %d are used: %v", n.Name, slots, len(used), slices.Sorted(maps.Keys(used)))
 	}
+}
+
+// attemptsPerEpoch is how attempts are numbered.
+const attemptsPerEpoch = 1_000_000
+
+func (i *invariants) newestEpoch(job string) (newest uint64) {
+	for epoch := range i.cluster.epochs[job] { // the largest is the same in any order
+		newest = max(newest, epoch)
+	}
+	return newest
 }
 
 // disturbed reports whether something has happened lately that a dispatcher may not
