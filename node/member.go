@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"cutwater/cluster/membership"
+	"cutwater/cluster/metadata"
 	"cutwater/cluster/metadata/replicated"
 	"cutwater/cluster/secret"
 	"cutwater/messages"
@@ -201,7 +202,7 @@ func (m *Member) current() (*session, error) {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return nil, errors.New("the node is closed")
+		return nil, fmt.Errorf("%w: this node is ending; ask another one", metadata.ErrUnavailable)
 	case m.failure != nil:
 		return nil, m.failure
 	}
