@@ -156,8 +156,8 @@ func (w *world) directive(d *script.Directive) error {
 	case "request": // type=SAVEPOINT [target=] request=n
 		w.step(&messages.RequestCheckpoint{Job: testJob, Request: uint64(d.Int("request", 1)), Target: d.Arg("target", ""),
 			Type: messages.CheckpointType(messages.CheckpointType_value[d.Arg("type", "")])})
-	case "heartbeat": // node=n [task...]
-		h := &messages.Heartbeat{Node: d.Arg("node", "n1"), Fence: w.master.fence()}
+	case "heartbeat": // node=n [task...] [clock=ms]
+		h := &messages.Heartbeat{Node: d.Arg("node", "n1"), Fence: w.master.fence(), NowMs: d.Int("clock", 0)}
 		for _, name := range d.Words() {
 			h.Tasks = append(h.Tasks, w.deployed[w.full(name)].Task)
 		}
