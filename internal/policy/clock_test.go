@@ -4,13 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // realProcesses are the tests that start processes, which have no clock but the
 // wall's. Everything else steps, advances a clock, or waits for a named signal.
-var realProcesses = []string{"cmd/", "examples/"}
+var realProcesses = []string{"cmd/", "examples/", "test/"}
 
 // waits are the functions of package time that wait.
 var waits = map[string]bool{"Sleep": true, "After": true, "Tick": true, "NewTimer": true, "NewTicker": true, "AfterFunc": true}
@@ -32,7 +33,7 @@ func waitsIn(f *ast.File) (found []*ast.SelectorExpr) {
 func TestNoTestSleeps(t *testing.T) {
 	set, files := source(t)
 	for _, f := range files {
-		if !f.test || strings.HasPrefix(f.name, realProcesses[0]) || strings.HasPrefix(f.name, realProcesses[1]) {
+		if !f.test || slices.ContainsFunc(realProcesses, func(p string) bool { return strings.HasPrefix(f.name, p) }) {
 			continue
 		}
 		for _, s := range waitsIn(f.syntax) {
