@@ -52,7 +52,7 @@ func (c *controlPlane) disaster() {
 	}
 	shortMs, longMs := int64(50+w.Random(1000)), int64(500+w.Random(9000))
 	leader, coordinator := w.byID(c.group.Leader()), c.coordinator()
-	switch w.Random(17) {
+	switch w.Random(18) {
 	case 0:
 		a.CrashFor(shortMs)
 	case 1:
@@ -77,7 +77,7 @@ func (c *controlPlane) disaster() {
 		w.PartitionOneWay(a, b, longMs)
 	case 10:
 		w.PartitionFlapping(a, b, 2+w.Random(5))
-	case 11, 12:
+	case 11, 12, 17:
 		if leader == coordinator {
 			c.changeLeader()
 			leader = w.byID(c.group.Leader())
