@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"path"
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"cutwater/cluster/membership"
 	"cutwater/cluster/metadata"
@@ -81,7 +80,7 @@ var ErrPortInUse = membership.ErrPortInUse
 // runs tasks and coordinators, and dispatches jobs while it leads.
 type Member struct {
 	options MemberOptions
-	lock    interface{ Close() error }
+	lock    io.Closer
 	http    net.Listener
 	started time.Time
 	events  *eventLog
@@ -103,15 +102,9 @@ func StartMember(o MemberOptions) (*Member, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	if err := o.FS.MkdirAll(o.DataDir); err != nil {
-		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
-	}
-	lock, err := o.FS.Lock(path.Join(o.DataDir, "lock"))
-	if errors.Is(err, vfs.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s; stop that process, or give this one its own --data-dir", ErrDataDirInUse, o.DataDir)
-	}
+	lock, err := lockDataDir(o.FS, o.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("the data directory cannot be locked: %w", err)
+		return nil, err
 	}
 	m := &Member{options: o, lock: lock, started: time.Now(), events: newEventLog(), changed: make(chan struct{})}
 	if m.http, err = listenHTTP(o.Bind, o.Ports.HTTP); err != nil {
@@ -140,8 +133,6 @@ func (o *MemberOptions) complete() error {
 		o.Event = func(protocol.Event) {}
 	}
 	switch {
-	case !utf8.ValidString(o.DataDir):
-		return fmt.Errorf("the name of the data directory %q is not UTF-8 text, which records of checkpoints need; give it another name", o.DataDir)
 	case o.Slots < 1:
 		return fmt.Errorf("a node with %d slots runs nothing; give it one at least", o.Slots)
 	case o.Build == nil:

@@ -50,18 +50,9 @@ const executorSlots = 64
 
 // Open starts a node. Close ends it.
 func Open(o ProcessOptions) (*Process, error) {
-	if !utf8.ValidString(o.DataDir) {
-		return nil, fmt.Errorf("the name of the data directory %q is not UTF-8 text, which records of checkpoints need; give it another name", o.DataDir)
-	}
-	if err := o.FS.MkdirAll(o.DataDir); err != nil {
-		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
-	}
-	lock, err := o.FS.Lock(path.Join(o.DataDir, "lock"))
-	if errors.Is(err, vfs.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s; stop that process, or give this one its own --data-dir", ErrDataDirInUse, o.DataDir)
-	}
+	lock, err := lockDataDir(o.FS, o.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("the data directory cannot be locked: %w", err)
+		return nil, err
 	}
 	store, err := metadata.OpenLocal(path.Join(o.DataDir, "metadata.db"), metadata.LocalOptions{})
 	if err != nil {
@@ -77,6 +68,25 @@ func Open(o ProcessOptions) (*Process, error) {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// lockDataDir makes the data directory if it is missing, and keeps other processes out
+// until the lock is closed. The error wraps ErrDataDirInUse, or is that of the disk.
+func lockDataDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	if !utf8.ValidString(dir) {
+		return nil, fmt.Errorf("the name of the data directory %q is not UTF-8 text, which records of checkpoints need; give it another name", dir)
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
+	}
+	lock, err := fsys.Lock(path.Join(dir, "lock"))
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return nil, fmt.Errorf("%w: %s; stop that process, or give this one its own --data-dir", ErrDataDirInUse, dir)
+	case err != nil:
+		return nil, fmt.Errorf("the data directory cannot be locked: %w", err)
+	}
+	return lock, nil
 }
 
 // random returns 64 random bits of the operating system.
