@@ -26,11 +26,15 @@ func (s *Store) Leader() (id, addr string) {
 	return now.ID, now.Addr
 }
 
-// Leadership returns who leads, and a channel that is closed when that changes.
+// Leadership returns who leads, and a channel that is closed when that changes. Where
+// the leader is now is looked up each time: the log may hear from one that has just
+// started before membership knows that it has moved.
 func (s *Store) Leadership() (now Leadership, changed <-chan struct{}) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leadership, s.changed
+	now, changed = s.leadership, s.changed
+	s.mu.Unlock()
+	now.Addr = s.locate(now.ID, now.Addr)
+	return now, changed
 }
 
 // observe follows the library's observations until the store is closed. Each is a
@@ -50,7 +54,7 @@ func (s *Store) observe(observations <-chan raft.Observation) {
 func (s *Store) look() {
 	term := s.raft.CurrentTerm()
 	addr, id := s.raft.LeaderWithID()
-	now := Leadership{Term: term, ID: string(id), Addr: s.locate(string(id), string(addr))}
+	now := Leadership{Term: term, ID: string(id), Addr: string(addr)}
 	if s.raft.State() == raft.Leader {
 		s.mu.Lock()
 		now.Here = s.leadership.Here && s.leadership.Term == term

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,6 +149,45 @@ func TestMoved(t *testing.T) {
 		if _, err := g.leader().Steer(ctx, Policy{}, 1_000_000, g.known()); err != nil && ctx.Err() != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestMovedUnnoticed: a member that has heard of the leader while membership still had
+// an old address of it reaches it as soon as membership knows better.
+func TestMovedUnnoticed(t *testing.T) {
+	g := newGroup(t, Options{})
+	leader := g.start("a")
+	bootstrap(t, leader)
+	register(t, leader)
+	var behind atomic.Bool
+	behind.Store(true)
+	g.options.Locate = func(id string) (string, bool) {
+		if behind.Load() {
+			return "127.0.0.1:1", true // nobody listens there
+		}
+		return g.locate(id)
+	}
+	asker := g.start("b")
+	g.steer(Policy{}, 1)
+	for ctx := deadline(t); ; {
+		now, changed := asker.Leadership()
+		if now.ID == leader.id {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatal("the new member hears of no leader")
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := asker.Jobs(short); !errors.Is(err, metadata.ErrUnavailable) {
+		t.Fatalf("asked where nobody listens: %v", err)
+	}
+	behind.Store(false)
+	if r := record(t, asker); r.Epoch != 1 {
+		t.Fatalf("read %v", r)
 	}
 }
 
