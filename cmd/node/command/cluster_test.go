@@ -280,17 +280,18 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A job is named by its id, its name, or the beginning of one of them; living jobs
-// come first, and of those that ended the newest of the name.
+// A job is named by its id, its name, or the beginning of one of them, in this order;
+// living jobs come first, and of those that ended the newest of the name.
 func TestPick(t *testing.T) {
 	jobs := []api.Job{
 		{ID: "aa01", Name: "old", Status: "FINISHED", CreatedMs: 1}, {ID: "aa02", Name: "old", Status: "FAILED", CreatedMs: 2},
 		{ID: "ab03", Name: "orders", Status: "CANCELED", CreatedMs: 3}, {ID: "ab04", Name: "orders", Status: "RUNNING", CreatedMs: 4},
 		{ID: "cc05", Name: "orders-daily", Status: "RESTARTING", CreatedMs: 5}, {ID: "dd06", Name: "aa02", Status: "RUNNING", CreatedMs: 6},
+		{ID: "ee07", Name: "old-a", Status: "RUNNING", CreatedMs: 7},
 	}
 	for name, want := range map[string]string{
 		"ab03": "ab03", "aa02": "aa02", "old": "aa02", "orders": "ab04", "orders-": "cc05", "cc": "cc05", "ab": "ab04", "ab0": "ab04", "aa01": "aa01",
-		"o": "", "x": "", "": "", "ord": "",
+		"old-": "ee07", "o": "", "x": "", "": "", "ord": "",
 	} {
 		if got, err := pick(jobs, name); got.ID != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v, want %q", name, got.ID, err, want)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,10 @@ func (t *target) find(ctx context.Context, name string) (api.Job, error) {
 	return j, nil
 }
 
-// pick finds the job of an id, of a name, or of the beginning of one of them. Living
-// jobs come first, and of ended ones with that name the newest.
+// pick finds the job of an id, of a name, or of the beginning of one of them, in this
+// order: what is written in full never means another job of which it is the beginning.
+// Among names, and among beginnings, living jobs come first, and of ended ones with
+// that name the newest.
 func pick(jobs []api.Job, name string) (api.Job, error) {
 	if name == "" {
 		return api.Job{}, errors.New("the name of a job cannot be empty; `cutwater jobs -a` lists them")
@@ -42,31 +45,38 @@ func pick(jobs []api.Job, name string) (api.Job, error) {
 			return j, nil
 		}
 	}
-	for _, living := range []bool{true, false} {
-		var exact, begun []api.Job
-		for _, j := range jobs {
-			switch {
-			case ended(j.Status) == living:
-			case j.Name == name:
-				exact = append(exact, j)
-			case strings.HasPrefix(j.ID, name), strings.HasPrefix(j.Name, name):
-				begun = append(begun, j)
-			}
-		}
+	var exact, begun []api.Job
+	for _, j := range jobs {
 		switch {
-		case len(exact) > 0:
-			return slices.MaxFunc(exact, func(a, b api.Job) int { return int(a.CreatedMs - b.CreatedMs) }), nil
-		case len(begun) == 1:
-			return begun[0], nil
-		case len(begun) > 1:
-			names := make([]string, len(begun))
-			for i, j := range begun {
-				names[i] = fmt.Sprintf("%s (%s)", j.Name, shortID(j.ID))
-			}
-			return api.Job{}, fmt.Errorf("%s could be one of %s: %s; write more of the name or of the id", name, count(len(begun), "job"), strings.Join(names, ", "))
+		case j.Name == name:
+			exact = append(exact, j)
+		case strings.HasPrefix(j.ID, name), strings.HasPrefix(j.Name, name):
+			begun = append(begun, j)
 		}
 	}
+	if exact = livingFirst(exact); len(exact) > 0 {
+		return slices.MaxFunc(exact, func(a, b api.Job) int { return cmp.Compare(a.CreatedMs, b.CreatedMs) }), nil
+	}
+	switch begun = livingFirst(begun); len(begun) {
+	case 0:
+	case 1:
+		return begun[0], nil
+	default:
+		names := make([]string, len(begun))
+		for i, j := range begun {
+			names[i] = fmt.Sprintf("%s (%s)", j.Name, shortID(j.ID))
+		}
+		return api.Job{}, fmt.Errorf("%s could be one of %s: %s; write more of the name or of the id", name, count(len(begun), "job"), strings.Join(names, ", "))
+	}
 	return api.Job{}, fmt.Errorf("there is no job %s; `cutwater jobs -a` lists all", name)
+}
+
+// livingFirst are the living ones of some jobs, or all of them where none lives.
+func livingFirst(jobs []api.Job) []api.Job {
+	if living := slices.DeleteFunc(slices.Clone(jobs), func(j api.Job) bool { return ended(j.Status) }); len(living) > 0 {
+		return living
+	}
+	return jobs
 }
 
 // ended reports whether a job's status is its last.
