@@ -89,7 +89,7 @@
 //
 // Outside the actors: one connection per asker, from cluster/metadata/replicated.
 //
-//	MetadataRequest   member -> leader   connection lost: a read is asked again, the outcome of a command is UNKNOWN
+//	MetadataRequest   member -> leader   connection lost: a read is asked again, the outcome of a command is UNKNOWN; refused in another term than the asker's
 //	MetadataResponse  leader -> member   as above
 //
 // # Between nodes that carry what actors say

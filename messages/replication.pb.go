@@ -37,7 +37,11 @@ type MetadataRequest struct {
 	//	*MetadataRequest_Read
 	//	*MetadataRequest_Leave
 	//	*MetadataRequest_Progress
-	Request       isMetadataRequest_Request `protobuf_oneof:"request"`
+	Request isMetadataRequest_Request `protobuf_oneof:"request"`
+	// The term in which the asker believes that the asked one leads. In another one the
+	// request is refused: it waited on its way, and its asker may have given it up long
+	// ago. 0 where any term will do.
+	Term          uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +131,13 @@ func (x *MetadataRequest) GetProgress() *MemberProgress {
 		}
 	}
 	return nil
+}
+
+func (x *MetadataRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 type isMetadataRequest_Request interface {
@@ -388,7 +399,7 @@ var File_replication_proto protoreflect.FileDescriptor
 
 const file_replication_proto_rawDesc = "" +
 	"\n" +
-	"\x11replication.proto\x12\bcutwater\x1a\x0emetadata.proto\"\x98\x02\n" +
+	"\x11replication.proto\x12\bcutwater\x1a\x0emetadata.proto\"\xac\x02\n" +
 	"\x0fMetadataRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\n" +
@@ -396,7 +407,8 @@ const file_replication_proto_rawDesc = "" +
 	"\apropose\x18\x03 \x01(\v2\x19.cutwater.MetadataCommandH\x00R\apropose\x12+\n" +
 	"\x04read\x18\x04 \x01(\v2\x15.cutwater.ReadRecordsH\x00R\x04read\x12/\n" +
 	"\x05leave\x18\x05 \x01(\v2\x17.cutwater.LeaveMetadataH\x00R\x05leave\x126\n" +
-	"\bprogress\x18\x06 \x01(\v2\x18.cutwater.MemberProgressH\x00R\bprogressB\t\n" +
+	"\bprogress\x18\x06 \x01(\v2\x18.cutwater.MemberProgressH\x00R\bprogress\x12\x12\n" +
+	"\x04term\x18\a \x01(\x04R\x04termB\t\n" +
 	"\arequest\"\x1f\n" +
 	"\vReadRecords\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\"(\n" +

@@ -178,6 +178,7 @@ func (s *Store) confirm(ctx context.Context, term uint64) error {
 
 // forward asks the leader. The answer that nothing came of it is errElsewhere.
 func (s *Store) forward(ctx context.Context, leader Leadership, changed <-chan struct{}, request *messages.MetadataRequest) (response *messages.MetadataResponse, sent bool, err error) {
+	request.Term = leader.Term
 	response, sent, err = s.links.call(ctx, leader.Addr, changed, request)
 	switch {
 	case err != nil && !sent:

@@ -23,6 +23,11 @@
 //   - an error: the command was not applied and never will be. With
 //     metadata.ErrUnavailable it may be proposed again later.
 //
+// What a caller has given up does not turn up much later: a request is for one term of
+// one leader, who refuses it in any other, and a connection over which nothing is heard
+// ends with all that is still on its way. Only a leader whose process was stopped, and
+// that nobody replaced meanwhile, takes what had reached its system before.
+//
 // A read sees every command that was answered before the read began, whoever
 // answered it: the leader has applied everything before its term, and has a majority
 // confirm that it leads still. Every wait ends, at the latest after

@@ -63,6 +63,8 @@ func (c *cable) Close() error {
 	return c.Conn.Close()
 }
 
+func (c *cable) NetConn() net.Conn { return c.Conn }
+
 func newGroup(t *testing.T, options Options) *group {
 	if options.ElectionTimeoutMs == 0 {
 		options.ElectionTimeoutMs = 200

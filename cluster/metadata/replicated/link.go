@@ -37,7 +37,9 @@ const silence = time.Second
 // call asks the member at the address, and waits for its answer, for the end of the
 // context, which must have a deadline, or until the answer is given up, as that of a
 // member that leads no more. Sent reports whether the request may have arrived, where
-// there is an error.
+// there is an error. A request that nobody waits for any more does not arrive much
+// later: where nothing is heard of the other side for a while the connection ends with
+// all that is still on its way.
 func (l *links) call(ctx context.Context, addr string, giveUp <-chan struct{}, request *messages.MetadataRequest) (response *messages.MetadataResponse, sent bool, err error) {
 	k, err := l.to(ctx, addr)
 	if err != nil {
@@ -57,7 +59,7 @@ func (l *links) call(ctx context.Context, addr string, giveUp <-chan struct{}, r
 		return nil, false, err
 	}
 	if err := k.send(frame, deadline); err != nil {
-		_ = k.conn.Close() // half a frame may be out: nothing can follow it
+		abort(k.conn) // half a frame may be out: nothing can follow it
 		return nil, true, err
 	}
 	select {
@@ -67,14 +69,45 @@ func (l *links) call(ctx context.Context, addr string, giveUp <-chan struct{}, r
 		}
 		return response, true, nil
 	case <-giveUp:
-		_ = k.conn.Close() // whoever else waits for this member waits in vain
+		abort(k.conn) // whoever else waits for this member waits in vain
 		return nil, true, errors.New("the leader changed")
 	case <-ctx.Done():
-		if k.silentSince(began) {
-			_ = k.conn.Close() // the next caller tries a new one
-		}
+		k.abortIfSilent(began)
 		return nil, true, ctx.Err()
 	}
+}
+
+// abortIfSilent ends the connection, and the next caller tries a new one, if nothing
+// has come over it for long enough since began; where that is too soon to tell, later.
+func (k *link) abortIfSilent(began time.Time) {
+	if early := silence - time.Since(began); early > 0 {
+		time.AfterFunc(early, func() { k.abortIfSilent(began) })
+		return
+	}
+	k.mu.Lock()
+	silent := k.heard.Before(began)
+	k.mu.Unlock()
+	if silent {
+		abort(k.conn)
+	}
+}
+
+// abort ends a connection at once. What the other side has not acknowledged is taken
+// back: after a Close the system goes on sending it, for minutes.
+func abort(c net.Conn) {
+	raw := c
+	for {
+		layer, ok := raw.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		raw = layer.NetConn()
+	}
+	if tcp, ok := raw.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0) // it fails if the connection has ended
+	}
+	_ = raw.Close()
+	_ = c.Close()
 }
 
 // to returns the connection to the address, which it makes if there is none.
@@ -155,13 +188,6 @@ func (k *link) expect() (uint64, chan *messages.MetadataResponse) {
 	answer := make(chan *messages.MetadataResponse, 1)
 	k.waiting[k.next] = answer
 	return k.next, answer
-}
-
-// silentSince reports whether nothing came for long enough since began.
-func (k *link) silentSince(began time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.heard.Before(began) && time.Since(began) >= silence
 }
 
 func (k *link) forget(id uint64) {

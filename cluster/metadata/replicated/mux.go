@@ -270,5 +270,8 @@ func (c *tracked) Close() error {
 	return c.Conn.Close()
 }
 
+// NetConn is the connection below.
+func (c *tracked) NetConn() net.Conn { return c.Conn }
+
 // drop closes a connection about which nobody wants to hear more.
 func (c *tracked) drop() { _ = c.Close() }

@@ -81,7 +81,7 @@ func (s *Store) handle(ctx context.Context, request *messages.MetadataRequest, r
 		return nil
 	}
 	leader, _ := s.Leadership()
-	if !leader.Here {
+	if !leader.Here || request.Term != 0 && request.Term != leader.Term {
 		return errElsewhere
 	}
 	switch r := request.Request.(type) {
