@@ -203,11 +203,12 @@ func (m *Member) current() (*session, error) {
 // HTTP is the listener of the node's API, for whoever serves it. Close closes it.
 func (m *Member) HTTP() net.Listener { return m.http }
 
-// Close ends the node without a word: to others it fails.
+// Close ends the node without a word: to others it fails. It returns within 30 s; an
+// error that wraps ErrStuck says what has not ended by then.
 func (m *Member) Close() error { return m.end(func(*session) error { return nil }) }
 
 // Leave ends the node as others expect it: it gets no more work, and another node leads
-// before it goes, if ctx allows. It keeps its vote in the metadata, see
+// before it goes, if ctx allows. It is bounded as Close is. It keeps its vote in the metadata, see
 // replicated.Policy for how long.
 func (m *Member) Leave(ctx context.Context) error {
 	return m.end(func(s *session) error { return s.leave(ctx) })
@@ -223,12 +224,16 @@ func (m *Member) end(before func(*session) error) error {
 	m.mu.Unlock()
 	m.events.close()
 	m.stop()
-	m.running.Wait()
-	var err error
-	if m.session != nil {
-		err = errors.Join(before(m.session), m.session.close())
-	}
-	return errors.Join(err, m.http.Close(), m.lock.Close())
+	return within(endTimeout, m.options.Log, func(waitsFor func(string)) error {
+		waitsFor("the change to another cluster")
+		m.running.Wait()
+		var err error
+		if m.session != nil {
+			waitsFor("the farewell to the other nodes")
+			err = errors.Join(before(m.session), m.session.close(waitsFor))
+		}
+		return errors.Join(err, m.http.Close(), m.lock.Close())
+	})
 }
 
 func (m *Member) buildProgram(source *messages.TopologySource) (operator.Program, error) {

@@ -61,7 +61,7 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.close())
+			err = errors.Join(err, s.close(untold))
 			s = nil
 		}
 	}()
@@ -228,7 +228,7 @@ func (s *session) startDiscovery() error {
 func (s *session) rejoin() (*session, error) {
 	s.member.options.Log.Info("this node has no jobs and joins the other cluster", "cluster", s.store.Status().YieldedTo)
 	abandoned := s.store.Abandon()
-	if err := errors.Join(abandoned, s.close()); err != nil {
+	if err := errors.Join(abandoned, s.close(untold)); err != nil {
 		return nil, err
 	}
 	return openSession(s.member, true)
@@ -262,7 +262,7 @@ func (s *session) start(f func()) {
 
 // close ends everything that the session opened, in the order that lets nothing be
 // called after its end.
-func (s *session) close() error {
+func (s *session) close(waitsFor func(part string)) error {
 	s.mu.Lock()
 	s.stop()
 	s.mu.Unlock()
@@ -271,21 +271,29 @@ func (s *session) close() error {
 		s.system.StopAll()
 	}
 	if t := s.transport.Load(); t != nil {
+		waitsFor("the transport")
 		errs = append(errs, t.Close())
 	}
 	if s.gossip != nil {
+		waitsFor("gossip")
 		errs = append(errs, s.gossip.Close())
 	}
 	if s.store != nil {
+		waitsFor("the metadata log")
 		errs = append(errs, s.store.Close())
 	}
+	waitsFor("a loop of the node")
 	s.loops.Wait()
+	waitsFor("the work of actors")
 	s.pool.Close()
 	if s.identity != nil {
 		errs = append(errs, s.identity.Close())
 	}
 	return errors.Join(errs...)
 }
+
+// untold is for ends that nobody waits for with a limit.
+func untold(string) {}
 
 // shortName is a node's name as people read it.
 func shortName(name string) string {

@@ -251,11 +251,12 @@ func (s *Store) Close() error {
 		s.futures.Wait()
 	})
 	close(s.file.stop)
-	err := s.raft.Shutdown().Error()
+	stopped := s.raft.Shutdown()
+	// Without connections nothing waits for other members any more.
+	s.transport.CloseStreams()
+	err := errors.Join(s.transport.Close(), s.mux.Close(), stopped.Error())
 	s.calls.Wait()
 	s.loops.Wait()
-	s.transport.CloseStreams()
-	err = errors.Join(err, s.transport.Close(), s.mux.Close())
 	s.links.wait()
 	return errors.Join(err, s.file.close())
 }
