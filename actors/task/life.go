@@ -44,6 +44,10 @@ func (t *Task) armRepeat() {
 			return nil
 		}
 		t.sendReport()
+		if t.finishing {
+			t.out.repeatEnds()
+			t.armRepeat()
+		}
 		if t.ended {
 			t.toCoordinator(&messages.EndOfDataReached{Fence: t.fence, Task: t.deploy.Task})
 			t.armRepeat()
@@ -143,10 +147,30 @@ func (t *Task) close() (first error) {
 	return first
 }
 
-// finish is the good end: the last message of every output, then FINISHED.
+// finish is the good end: the last message of every output and, when all have arrived,
+// FINISHED. Until then the task counts as running, because of a race:
+//
+//  1. the task sends EndOfPartition and reports FINISHED
+//  2. one EndOfPartition is lost; the task would send it again
+//  3. its node dies, which nobody minds: all its tasks have finished
+//  4. the receiver waits for ever, and takes one last checkpoint after the other
+//
+// (testkit, TestExactlyOnceUnderFaults -seed 535)
 func (t *Task) finish() error {
 	t.out.broadcast(func() proto.Message { return &messages.EndOfPartition{} })
 	protocol.Assert(t.out.drained(), "the task finishes with queued output")
-	t.end(messages.TaskState_TASK_FINISHED, nil)
+	t.finishing = true
+	t.finishArrived()
+	if !t.closed {
+		t.armRepeat()
+	}
 	return nil
+}
+
+// finishArrived ends a task that is finishing if all receivers have confirmed its last
+// message.
+func (t *Task) finishArrived() {
+	if t.finishing && !t.closed && t.out.endsConfirmed() {
+		t.end(messages.TaskState_TASK_FINISHED, nil)
+	}
 }

@@ -95,6 +95,7 @@ type Task struct {
 	now       messages.TaskState         // the last state that was reported
 	report    *messages.TaskStateChanged // repeated until acknowledged
 	repeats   int                        // of the report of a closed task
+	finishing bool                       // its last messages are on their way
 	ended     bool                       // EndOfDataReached is repeated until acknowledged
 	drained   bool                       // the end of the data was reached
 	closed    bool
@@ -177,11 +178,25 @@ func (t *Task) Receive(m proto.Message) {
 		t.receiveClosed(m)
 		return
 	}
+	if t.finishing && late(m) {
+		t.stale++
+		return
+	}
 	if err := t.receive(m); err != nil {
 		t.fail(err)
 		return
 	}
 	t.settle()
+}
+
+// late reports whether a message comes too late for a task whose last messages are on
+// their way: its part in checkpoints is over.
+func late(m proto.Message) bool {
+	switch m.(type) {
+	case *messages.TriggerCheckpoint, *messages.NotifyCheckpointComplete, *messages.NotifyCheckpointAborted:
+		return true
+	}
+	return false
 }
 
 // receive dispatches a message; an error fails the task.
@@ -193,6 +208,7 @@ func (t *Task) receive(m proto.Message) error {
 		return t.inBand(m)
 	case *messages.Credit:
 		t.credit(m)
+		t.finishArrived()
 	case *messages.ChannelRequest:
 		if m.Attempt != t.fence.Attempt || int(m.Input) >= len(t.in.channels) {
 			t.stale++
