@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"cutwater/api"
 	"cutwater/api/apitest"
@@ -93,8 +92,8 @@ func TestFollowedEvents(t *testing.T) {
 			if !strings.HasSuffix(line, want+"\n") {
 				t.Errorf("got %q, want %s", line, want)
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%s is not shown", want)
+		case err := <-ended:
+			t.Fatalf("%s is not shown: the command has ended with %v", want, err)
 		}
 	}
 	next("before")
