@@ -51,7 +51,10 @@ type NodeMeta struct {
 	// How many of them run something.
 	SlotsUsed uint32 `protobuf:"varint,13,opt,name=slots_used,json=slotsUsed,proto3" json:"slots_used,omitempty"`
 	// The program's version, for people; at most 32 bytes.
-	Version       string `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
+	// Clusters that this one was made of after most of their voters were lost, the
+	// newest first; three at most. Who still belongs to one of them ends.
+	Supersedes    []string `protobuf:"bytes,15,rep,name=supersedes,proto3" json:"supersedes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +185,13 @@ func (x *NodeMeta) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *NodeMeta) GetSupersedes() []string {
+	if x != nil {
+		return x.Supersedes
+	}
+	return nil
 }
 
 // NodePorts are the TCP ports at the node's gossip address; 0 means none.
@@ -345,7 +355,7 @@ var File_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\rcluster.proto\x12\bcutwater\"\xb9\x03\n" +
+	"\rcluster.proto\x12\bcutwater\"\xd9\x03\n" +
 	"\bNodeMeta\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x04R\x05start\x12!\n" +
@@ -363,7 +373,10 @@ const file_cluster_proto_rawDesc = "" +
 	"\x05slots\x18\f \x01(\rR\x05slots\x12\x1d\n" +
 	"\n" +
 	"slots_used\x18\r \x01(\rR\tslotsUsed\x12\x18\n" +
-	"\aversion\x18\x0e \x01(\tR\aversion\"i\n" +
+	"\aversion\x18\x0e \x01(\tR\aversion\x12\x1e\n" +
+	"\n" +
+	"supersedes\x18\x0f \x03(\tR\n" +
+	"supersedes\"i\n" +
 	"\tNodePorts\x12\x1a\n" +
 	"\bmetadata\x18\x01 \x01(\rR\bmetadata\x12\x18\n" +
 	"\acontrol\x18\x02 \x01(\rR\acontrol\x12\x12\n" +

@@ -56,6 +56,7 @@
 //	SourceProgress   source task -> coordinator    for people; loss is not noticed
 //	StandingQuery    coordinator -> task           asks for people what a late checkpoint waits for; each second
 //	Standing         task -> coordinator           its answer; that there is none says something, too
+//	TaskReport       task -> coordinator           each second, for people; the next one says it again
 //
 // # Timers
 //

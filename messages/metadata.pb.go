@@ -1264,7 +1264,10 @@ type MetadataSnapshot struct {
 	// Empty in a log of one node, which belongs to no cluster.
 	ClusterId string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// The cluster to which this one has yielded, if it has.
-	YieldedTo     string `protobuf:"bytes,4,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
+	YieldedTo string `protobuf:"bytes,4,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
+	// The clusters that this one was made of after most of their voters were lost, the
+	// newest first.
+	Supersedes    []string `protobuf:"bytes,5,rep,name=supersedes,proto3" json:"supersedes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,6 +1328,13 @@ func (x *MetadataSnapshot) GetYieldedTo() string {
 		return x.YieldedTo
 	}
 	return ""
+}
+
+func (x *MetadataSnapshot) GetSupersedes() []string {
+	if x != nil {
+		return x.Supersedes
+	}
+	return nil
 }
 
 var File_metadata_proto protoreflect.FileDescriptor
@@ -1439,14 +1449,17 @@ const file_metadata_proto_rawDesc = "" +
 	"\vcoordinator\x18\x10 \x01(\tR\vcoordinator\x124\n" +
 	"\n" +
 	"deployment\x18\x11 \x01(\v2\x14.cutwater.DeploymentR\n" +
-	"deployment\"\x8f\x01\n" +
+	"deployment\"\xaf\x01\n" +
 	"\x10MetadataSnapshot\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1d\n" +
 	"\n" +
-	"yielded_to\x18\x04 \x01(\tR\tyieldedTo*\xa2\x01\n" +
+	"yielded_to\x18\x04 \x01(\tR\tyieldedTo\x12\x1e\n" +
+	"\n" +
+	"supersedes\x18\x05 \x03(\tR\n" +
+	"supersedes*\xa2\x01\n" +
 	"\x0fMetadataOutcome\x12 \n" +
 	"\x1cMETADATA_OUTCOME_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aAPPLIED\x10\x01\x12\x0f\n" +

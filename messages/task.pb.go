@@ -92,6 +92,94 @@ func (TaskState) EnumDescriptor() ([]byte, []int) {
 	return file_task_proto_rawDescGZIP(), []int{0}
 }
 
+// WaitCause is what a job waits for, in one word: a label of metrics.
+type WaitCause int32
+
+const (
+	WaitCause_WAIT_CAUSE_UNSPECIFIED WaitCause = 0
+	// An answer of the metadata store.
+	WaitCause_WAIT_METADATA WaitCause = 1
+	// Slots.
+	WaitCause_WAIT_SLOTS WaitCause = 2
+	// An acknowledgement that was sent, and did not arrive.
+	WaitCause_WAIT_ACKNOWLEDGEMENT WaitCause = 3
+	// The storage of checkpoints answers too late.
+	WaitCause_WAIT_STORAGE WaitCause = 4
+	// Space in the storage of checkpoints, or where a sink writes.
+	WaitCause_WAIT_SPACE WaitCause = 5
+	// A task that is in the middle of a record or of a call, or cannot be reached.
+	WaitCause_WAIT_TASK WaitCause = 6
+	// Work of an operator that has no answer, such as a commit of a sink.
+	WaitCause_WAIT_OPERATOR WaitCause = 7
+	// Room in the input of another task.
+	WaitCause_WAIT_CREDIT WaitCause = 8
+	// A checkpoint, for any other reason.
+	WaitCause_WAIT_CHECKPOINT WaitCause = 9
+	// The start of an attempt, or the delay before it.
+	WaitCause_WAIT_START WaitCause = 10
+	// The end of the tasks or of the job.
+	WaitCause_WAIT_END WaitCause = 11
+)
+
+// Enum value maps for WaitCause.
+var (
+	WaitCause_name = map[int32]string{
+		0:  "WAIT_CAUSE_UNSPECIFIED",
+		1:  "WAIT_METADATA",
+		2:  "WAIT_SLOTS",
+		3:  "WAIT_ACKNOWLEDGEMENT",
+		4:  "WAIT_STORAGE",
+		5:  "WAIT_SPACE",
+		6:  "WAIT_TASK",
+		7:  "WAIT_OPERATOR",
+		8:  "WAIT_CREDIT",
+		9:  "WAIT_CHECKPOINT",
+		10: "WAIT_START",
+		11: "WAIT_END",
+	}
+	WaitCause_value = map[string]int32{
+		"WAIT_CAUSE_UNSPECIFIED": 0,
+		"WAIT_METADATA":          1,
+		"WAIT_SLOTS":             2,
+		"WAIT_ACKNOWLEDGEMENT":   3,
+		"WAIT_STORAGE":           4,
+		"WAIT_SPACE":             5,
+		"WAIT_TASK":              6,
+		"WAIT_OPERATOR":          7,
+		"WAIT_CREDIT":            8,
+		"WAIT_CHECKPOINT":        9,
+		"WAIT_START":             10,
+		"WAIT_END":               11,
+	}
+)
+
+func (x WaitCause) Enum() *WaitCause {
+	p := new(WaitCause)
+	*p = x
+	return p
+}
+
+func (x WaitCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WaitCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_task_proto_enumTypes[1].Descriptor()
+}
+
+func (WaitCause) Type() protoreflect.EnumType {
+	return &file_task_proto_enumTypes[1]
+}
+
+func (x WaitCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WaitCause.Descriptor instead.
+func (WaitCause) EnumDescriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{1}
+}
+
 // InputChannel is one channel that a task reads.
 type InputChannel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1967,7 +2055,8 @@ type Standing struct {
 	Task       *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
 	Checkpoint uint64                 `protobuf:"varint,3,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// What the task waits for, in a few words for a person.
-	Doing         string `protobuf:"bytes,4,opt,name=doing,proto3" json:"doing,omitempty"`
+	Doing         string    `protobuf:"bytes,4,opt,name=doing,proto3" json:"doing,omitempty"`
+	Cause         WaitCause `protobuf:"varint,5,opt,name=cause,proto3,enum=cutwater.WaitCause" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2028,6 +2117,127 @@ func (x *Standing) GetDoing() string {
 		return x.Doing
 	}
 	return ""
+}
+
+func (x *Standing) GetCause() WaitCause {
+	if x != nil {
+		return x.Cause
+	}
+	return WaitCause_WAIT_CAUSE_UNSPECIFIED
+}
+
+// TaskReport is what every task tells each second, for people only: what it has done in
+// this attempt, and what it waits for longer than a checkpoint should take. One may be
+// lost: the next one says it again.
+type TaskReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Fence *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Task  *TaskId                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// From other tasks, or as a source reads them; and to other tasks.
+	RecordsIn  uint64 `protobuf:"varint,3,opt,name=records_in,json=recordsIn,proto3" json:"records_in,omitempty"`
+	BytesIn    uint64 `protobuf:"varint,4,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	RecordsOut uint64 `protobuf:"varint,5,opt,name=records_out,json=recordsOut,proto3" json:"records_out,omitempty"`
+	BytesOut   uint64 `protobuf:"varint,6,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	// How long some output had no room.
+	BackPressuredMs int64 `protobuf:"varint,7,opt,name=back_pressured_ms,json=backPressuredMs,proto3" json:"back_pressured_ms,omitempty"`
+	// What the task waits for, one sentence; empty if for nothing.
+	Waiting       string    `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Cause         WaitCause `protobuf:"varint,9,opt,name=cause,proto3,enum=cutwater.WaitCause" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskReport) Reset() {
+	*x = TaskReport{}
+	mi := &file_task_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskReport) ProtoMessage() {}
+
+func (x *TaskReport) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskReport.ProtoReflect.Descriptor instead.
+func (*TaskReport) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *TaskReport) GetFence() *Fence {
+	if x != nil {
+		return x.Fence
+	}
+	return nil
+}
+
+func (x *TaskReport) GetTask() *TaskId {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *TaskReport) GetRecordsIn() uint64 {
+	if x != nil {
+		return x.RecordsIn
+	}
+	return 0
+}
+
+func (x *TaskReport) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *TaskReport) GetRecordsOut() uint64 {
+	if x != nil {
+		return x.RecordsOut
+	}
+	return 0
+}
+
+func (x *TaskReport) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *TaskReport) GetBackPressuredMs() int64 {
+	if x != nil {
+		return x.BackPressuredMs
+	}
+	return 0
+}
+
+func (x *TaskReport) GetWaiting() string {
+	if x != nil {
+		return x.Waiting
+	}
+	return ""
+}
+
+func (x *TaskReport) GetCause() WaitCause {
+	if x != nil {
+		return x.Cause
+	}
+	return WaitCause_WAIT_CAUSE_UNSPECIFIED
 }
 
 var File_task_proto protoreflect.FileDescriptor
@@ -2186,14 +2396,28 @@ const file_task_proto_rawDesc = "" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x03 \x01(\x04R\n" +
-	"checkpoint\"\x8d\x01\n" +
+	"checkpoint\"\xb8\x01\n" +
 	"\bStanding\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x03 \x01(\x04R\n" +
 	"checkpoint\x12\x14\n" +
-	"\x05doing\x18\x04 \x01(\tR\x05doing*\xc1\x01\n" +
+	"\x05doing\x18\x04 \x01(\tR\x05doing\x12)\n" +
+	"\x05cause\x18\x05 \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause\"\xc2\x02\n" +
+	"\n" +
+	"TaskReport\x12%\n" +
+	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x1d\n" +
+	"\n" +
+	"records_in\x18\x03 \x01(\x04R\trecordsIn\x12\x19\n" +
+	"\bbytes_in\x18\x04 \x01(\x04R\abytesIn\x12\x1f\n" +
+	"\vrecords_out\x18\x05 \x01(\x04R\n" +
+	"recordsOut\x12\x1b\n" +
+	"\tbytes_out\x18\x06 \x01(\x04R\bbytesOut\x12*\n" +
+	"\x11back_pressured_ms\x18\a \x01(\x03R\x0fbackPressuredMs\x12\x18\n" +
+	"\awaiting\x18\b \x01(\tR\awaiting\x12)\n" +
+	"\x05cause\x18\t \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause*\xc1\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTASK_CREATED\x10\x01\x12\x12\n" +
@@ -2203,7 +2427,24 @@ const file_task_proto_rawDesc = "" +
 	"\rTASK_FINISHED\x10\x05\x12\x12\n" +
 	"\x0eTASK_CANCELING\x10\x06\x12\x11\n" +
 	"\rTASK_CANCELED\x10\a\x12\x0f\n" +
-	"\vTASK_FAILED\x10\bB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\vTASK_FAILED\x10\b*\xec\x01\n" +
+	"\tWaitCause\x12\x1a\n" +
+	"\x16WAIT_CAUSE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rWAIT_METADATA\x10\x01\x12\x0e\n" +
+	"\n" +
+	"WAIT_SLOTS\x10\x02\x12\x18\n" +
+	"\x14WAIT_ACKNOWLEDGEMENT\x10\x03\x12\x10\n" +
+	"\fWAIT_STORAGE\x10\x04\x12\x0e\n" +
+	"\n" +
+	"WAIT_SPACE\x10\x05\x12\r\n" +
+	"\tWAIT_TASK\x10\x06\x12\x11\n" +
+	"\rWAIT_OPERATOR\x10\a\x12\x0f\n" +
+	"\vWAIT_CREDIT\x10\b\x12\x13\n" +
+	"\x0fWAIT_CHECKPOINT\x10\t\x12\x0e\n" +
+	"\n" +
+	"WAIT_START\x10\n" +
+	"\x12\f\n" +
+	"\bWAIT_END\x10\vB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_task_proto_rawDescOnce sync.Once
@@ -2217,102 +2458,108 @@ func file_task_proto_rawDescGZIP() []byte {
 	return file_task_proto_rawDescData
 }
 
-var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_task_proto_goTypes = []any{
 	(TaskState)(0),           // 0: cutwater.TaskState
-	(*InputChannel)(nil),     // 1: cutwater.InputChannel
-	(*OutputChannel)(nil),    // 2: cutwater.OutputChannel
-	(*Deploy)(nil),           // 3: cutwater.Deploy
-	(*TaskRestore)(nil),      // 4: cutwater.TaskRestore
-	(*OperatorRestore)(nil),  // 5: cutwater.OperatorRestore
-	(*CancelTask)(nil),       // 6: cutwater.CancelTask
-	(*Failure)(nil),          // 7: cutwater.Failure
-	(*TaskStateChanged)(nil), // 8: cutwater.TaskStateChanged
-	(*TaskStateAck)(nil),     // 9: cutwater.TaskStateAck
-	(*EndOfDataReached)(nil), // 10: cutwater.EndOfDataReached
-	(*EndOfDataAck)(nil),     // 11: cutwater.EndOfDataAck
-	(*Heartbeat)(nil),        // 12: cutwater.Heartbeat
-	(*SplitRequest)(nil),     // 13: cutwater.SplitRequest
-	(*Split)(nil),            // 14: cutwater.Split
-	(*SplitAssignment)(nil),  // 15: cutwater.SplitAssignment
-	(*SourceProgress)(nil),   // 16: cutwater.SourceProgress
-	(*EnumeratorState)(nil),  // 17: cutwater.EnumeratorState
-	(*SplitAck)(nil),         // 18: cutwater.SplitAck
-	(*AdoptTasks)(nil),       // 19: cutwater.AdoptTasks
-	(*AdoptableTasks)(nil),   // 20: cutwater.AdoptableTasks
-	(*AdoptableTask)(nil),    // 21: cutwater.AdoptableTask
-	(*NewCoordinator)(nil),   // 22: cutwater.NewCoordinator
-	(*TaskAccount)(nil),      // 23: cutwater.TaskAccount
-	(*ReceivedSplit)(nil),    // 24: cutwater.ReceivedSplit
-	(*StandingQuery)(nil),    // 25: cutwater.StandingQuery
-	(*Standing)(nil),         // 26: cutwater.Standing
-	(*Fence)(nil),            // 27: cutwater.Fence
-	(*TaskId)(nil),           // 28: cutwater.TaskId
-	(*Vertex)(nil),           // 29: cutwater.Vertex
-	(*PlanEdge)(nil),         // 30: cutwater.PlanEdge
-	(*JobSettings)(nil),      // 31: cutwater.JobSettings
-	(*TopologySource)(nil),   // 32: cutwater.TopologySource
-	(*KeyedState)(nil),       // 33: cutwater.KeyedState
-	(*OperatorList)(nil),     // 34: cutwater.OperatorList
+	(WaitCause)(0),           // 1: cutwater.WaitCause
+	(*InputChannel)(nil),     // 2: cutwater.InputChannel
+	(*OutputChannel)(nil),    // 3: cutwater.OutputChannel
+	(*Deploy)(nil),           // 4: cutwater.Deploy
+	(*TaskRestore)(nil),      // 5: cutwater.TaskRestore
+	(*OperatorRestore)(nil),  // 6: cutwater.OperatorRestore
+	(*CancelTask)(nil),       // 7: cutwater.CancelTask
+	(*Failure)(nil),          // 8: cutwater.Failure
+	(*TaskStateChanged)(nil), // 9: cutwater.TaskStateChanged
+	(*TaskStateAck)(nil),     // 10: cutwater.TaskStateAck
+	(*EndOfDataReached)(nil), // 11: cutwater.EndOfDataReached
+	(*EndOfDataAck)(nil),     // 12: cutwater.EndOfDataAck
+	(*Heartbeat)(nil),        // 13: cutwater.Heartbeat
+	(*SplitRequest)(nil),     // 14: cutwater.SplitRequest
+	(*Split)(nil),            // 15: cutwater.Split
+	(*SplitAssignment)(nil),  // 16: cutwater.SplitAssignment
+	(*SourceProgress)(nil),   // 17: cutwater.SourceProgress
+	(*EnumeratorState)(nil),  // 18: cutwater.EnumeratorState
+	(*SplitAck)(nil),         // 19: cutwater.SplitAck
+	(*AdoptTasks)(nil),       // 20: cutwater.AdoptTasks
+	(*AdoptableTasks)(nil),   // 21: cutwater.AdoptableTasks
+	(*AdoptableTask)(nil),    // 22: cutwater.AdoptableTask
+	(*NewCoordinator)(nil),   // 23: cutwater.NewCoordinator
+	(*TaskAccount)(nil),      // 24: cutwater.TaskAccount
+	(*ReceivedSplit)(nil),    // 25: cutwater.ReceivedSplit
+	(*StandingQuery)(nil),    // 26: cutwater.StandingQuery
+	(*Standing)(nil),         // 27: cutwater.Standing
+	(*TaskReport)(nil),       // 28: cutwater.TaskReport
+	(*Fence)(nil),            // 29: cutwater.Fence
+	(*TaskId)(nil),           // 30: cutwater.TaskId
+	(*Vertex)(nil),           // 31: cutwater.Vertex
+	(*PlanEdge)(nil),         // 32: cutwater.PlanEdge
+	(*JobSettings)(nil),      // 33: cutwater.JobSettings
+	(*TopologySource)(nil),   // 34: cutwater.TopologySource
+	(*KeyedState)(nil),       // 35: cutwater.KeyedState
+	(*OperatorList)(nil),     // 36: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
-	27, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
-	28, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
-	29, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
-	30, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
-	1,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
-	2,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
-	31, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
-	4,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
-	32, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
-	5,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	33, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	34, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	27, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	28, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	27, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	28, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	29, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
+	30, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
+	31, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
+	32, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
+	2,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
+	3,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
+	33, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
+	5,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
+	34, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
+	6,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
+	35, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	36, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	29, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	30, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	29, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	30, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
 	0,  // 16: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
-	7,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	27, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	28, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	8,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
+	29, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	30, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
 	0,  // 20: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	27, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	28, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	27, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	28, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	28, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	27, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	27, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	28, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	27, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	28, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
-	14, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	27, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	28, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
-	14, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	27, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
-	28, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
-	27, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
-	27, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
-	21, // 39: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
-	28, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
+	29, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	30, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	29, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	30, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	30, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	29, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	29, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	30, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	29, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	30, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	15, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
+	29, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	30, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	15, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
+	29, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	30, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	29, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
+	29, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
+	22, // 39: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
+	30, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
 	0,  // 41: cutwater.AdoptableTask.ended:type_name -> cutwater.TaskState
-	27, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
-	27, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
-	28, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
+	29, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
+	29, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
+	30, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
 	0,  // 45: cutwater.TaskAccount.state:type_name -> cutwater.TaskState
-	24, // 46: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
-	27, // 47: cutwater.StandingQuery.fence:type_name -> cutwater.Fence
-	28, // 48: cutwater.StandingQuery.task:type_name -> cutwater.TaskId
-	27, // 49: cutwater.Standing.fence:type_name -> cutwater.Fence
-	28, // 50: cutwater.Standing.task:type_name -> cutwater.TaskId
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	25, // 46: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
+	29, // 47: cutwater.StandingQuery.fence:type_name -> cutwater.Fence
+	30, // 48: cutwater.StandingQuery.task:type_name -> cutwater.TaskId
+	29, // 49: cutwater.Standing.fence:type_name -> cutwater.Fence
+	30, // 50: cutwater.Standing.task:type_name -> cutwater.TaskId
+	1,  // 51: cutwater.Standing.cause:type_name -> cutwater.WaitCause
+	29, // 52: cutwater.TaskReport.fence:type_name -> cutwater.Fence
+	30, // 53: cutwater.TaskReport.task:type_name -> cutwater.TaskId
+	1,  // 54: cutwater.TaskReport.cause:type_name -> cutwater.WaitCause
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }
@@ -2327,8 +2574,8 @@ func file_task_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_task_proto_rawDesc), len(file_task_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   26,
+			NumEnums:      2,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -185,7 +185,11 @@ type JobView struct {
 	ExceptionsTruncated bool             `protobuf:"varint,17,opt,name=exceptions_truncated,json=exceptionsTruncated,proto3" json:"exceptions_truncated,omitempty"`
 	Checkpoints         *CheckpointsView `protobuf:"bytes,18,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
 	// Messages that were dropped because they belong to another life of the job.
-	Stale         uint64 `protobuf:"varint,19,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale uint64 `protobuf:"varint,19,opt,name=stale,proto3" json:"stale,omitempty"`
+	// What waiting is about; unset if it is empty.
+	Cause WaitCause `protobuf:"varint,20,opt,name=cause,proto3,enum=cutwater.WaitCause" json:"cause,omitempty"`
+	// Nodes of the job whose clock is wrong, or this one's is.
+	Clocks        []*ClockView `protobuf:"bytes,21,rep,name=clocks,proto3" json:"clocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +357,75 @@ func (x *JobView) GetStale() uint64 {
 	return 0
 }
 
+func (x *JobView) GetCause() WaitCause {
+	if x != nil {
+		return x.Cause
+	}
+	return WaitCause_WAIT_CAUSE_UNSPECIFIED
+}
+
+func (x *JobView) GetClocks() []*ClockView {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+// ClockView is a node whose clock differs from that of the coordinator's node by more
+// than a message may take.
+type ClockView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Negative if it is behind.
+	AheadMs       int64 `protobuf:"varint,2,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockView) Reset() {
+	*x = ClockView{}
+	mi := &file_view_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockView) ProtoMessage() {}
+
+func (x *ClockView) ProtoReflect() protoreflect.Message {
+	mi := &file_view_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockView.ProtoReflect.Descriptor instead.
+func (*ClockView) Descriptor() ([]byte, []int) {
+	return file_view_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ClockView) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ClockView) GetAheadMs() int64 {
+	if x != nil {
+		return x.AheadMs
+	}
+	return 0
+}
+
 // StatusTime is when a job came to a status.
 type StatusTime struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -364,7 +437,7 @@ type StatusTime struct {
 
 func (x *StatusTime) Reset() {
 	*x = StatusTime{}
-	mi := &file_view_proto_msgTypes[2]
+	mi := &file_view_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +449,7 @@ func (x *StatusTime) String() string {
 func (*StatusTime) ProtoMessage() {}
 
 func (x *StatusTime) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[2]
+	mi := &file_view_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +462,7 @@ func (x *StatusTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusTime.ProtoReflect.Descriptor instead.
 func (*StatusTime) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{2}
+	return file_view_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StatusTime) GetStatus() JobStatus {
@@ -422,13 +495,15 @@ type TaskView struct {
 	RecordsRead    uint64 `protobuf:"varint,7,opt,name=records_read,json=recordsRead,proto3" json:"records_read,omitempty"`
 	BytesRead      uint64 `protobuf:"varint,8,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`
 	RemainingBytes uint64 `protobuf:"varint,9,opt,name=remaining_bytes,json=remainingBytes,proto3" json:"remaining_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the task has told last in this attempt; unset before it has.
+	Report        *TaskReport `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_view_proto_msgTypes[3]
+	mi := &file_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +515,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[3]
+	mi := &file_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +528,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{3}
+	return file_view_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TaskView) GetTask() *TaskId {
@@ -519,6 +594,13 @@ func (x *TaskView) GetRemainingBytes() uint64 {
 	return 0
 }
 
+func (x *TaskView) GetReport() *TaskReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 // ExceptionView is the end of an attempt.
 type ExceptionView struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -539,7 +621,7 @@ type ExceptionView struct {
 
 func (x *ExceptionView) Reset() {
 	*x = ExceptionView{}
-	mi := &file_view_proto_msgTypes[4]
+	mi := &file_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +633,7 @@ func (x *ExceptionView) String() string {
 func (*ExceptionView) ProtoMessage() {}
 
 func (x *ExceptionView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[4]
+	mi := &file_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +646,7 @@ func (x *ExceptionView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExceptionView.ProtoReflect.Descriptor instead.
 func (*ExceptionView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{4}
+	return file_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExceptionView) GetAtMs() int64 {
@@ -639,7 +721,7 @@ type CheckpointsView struct {
 
 func (x *CheckpointsView) Reset() {
 	*x = CheckpointsView{}
-	mi := &file_view_proto_msgTypes[5]
+	mi := &file_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +733,7 @@ func (x *CheckpointsView) String() string {
 func (*CheckpointsView) ProtoMessage() {}
 
 func (x *CheckpointsView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[5]
+	mi := &file_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +746,7 @@ func (x *CheckpointsView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointsView.ProtoReflect.Descriptor instead.
 func (*CheckpointsView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{5}
+	return file_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CheckpointsView) GetCounts() *CheckpointCounts {
@@ -760,7 +842,7 @@ type CheckpointCounts struct {
 
 func (x *CheckpointCounts) Reset() {
 	*x = CheckpointCounts{}
-	mi := &file_view_proto_msgTypes[6]
+	mi := &file_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +854,7 @@ func (x *CheckpointCounts) String() string {
 func (*CheckpointCounts) ProtoMessage() {}
 
 func (x *CheckpointCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[6]
+	mi := &file_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +867,7 @@ func (x *CheckpointCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointCounts.ProtoReflect.Descriptor instead.
 func (*CheckpointCounts) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{6}
+	return file_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CheckpointCounts) GetRestored() uint64 {
@@ -848,7 +930,7 @@ type SeriesView struct {
 
 func (x *SeriesView) Reset() {
 	*x = SeriesView{}
-	mi := &file_view_proto_msgTypes[7]
+	mi := &file_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +942,7 @@ func (x *SeriesView) String() string {
 func (*SeriesView) ProtoMessage() {}
 
 func (x *SeriesView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[7]
+	mi := &file_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +955,7 @@ func (x *SeriesView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesView.ProtoReflect.Descriptor instead.
 func (*SeriesView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{7}
+	return file_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SeriesView) GetCount() uint64 {
@@ -970,7 +1052,7 @@ type CheckpointView struct {
 
 func (x *CheckpointView) Reset() {
 	*x = CheckpointView{}
-	mi := &file_view_proto_msgTypes[8]
+	mi := &file_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1064,7 @@ func (x *CheckpointView) String() string {
 func (*CheckpointView) ProtoMessage() {}
 
 func (x *CheckpointView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[8]
+	mi := &file_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1077,7 @@ func (x *CheckpointView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointView.ProtoReflect.Descriptor instead.
 func (*CheckpointView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{8}
+	return file_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CheckpointView) GetCheckpoint() uint64 {
@@ -1119,7 +1201,7 @@ type CheckpointSums struct {
 
 func (x *CheckpointSums) Reset() {
 	*x = CheckpointSums{}
-	mi := &file_view_proto_msgTypes[9]
+	mi := &file_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1213,7 @@ func (x *CheckpointSums) String() string {
 func (*CheckpointSums) ProtoMessage() {}
 
 func (x *CheckpointSums) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[9]
+	mi := &file_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1226,7 @@ func (x *CheckpointSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointSums.ProtoReflect.Descriptor instead.
 func (*CheckpointSums) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{9}
+	return file_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CheckpointSums) GetSubtasks() uint64 {
@@ -1202,7 +1284,7 @@ type VertexCheckpointView struct {
 
 func (x *VertexCheckpointView) Reset() {
 	*x = VertexCheckpointView{}
-	mi := &file_view_proto_msgTypes[10]
+	mi := &file_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1296,7 @@ func (x *VertexCheckpointView) String() string {
 func (*VertexCheckpointView) ProtoMessage() {}
 
 func (x *VertexCheckpointView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[10]
+	mi := &file_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1309,7 @@ func (x *VertexCheckpointView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VertexCheckpointView.ProtoReflect.Descriptor instead.
 func (*VertexCheckpointView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{10}
+	return file_view_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VertexCheckpointView) GetVertex() string {
@@ -1267,7 +1349,7 @@ type SubtaskCheckpointView struct {
 
 func (x *SubtaskCheckpointView) Reset() {
 	*x = SubtaskCheckpointView{}
-	mi := &file_view_proto_msgTypes[11]
+	mi := &file_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1361,7 @@ func (x *SubtaskCheckpointView) String() string {
 func (*SubtaskCheckpointView) ProtoMessage() {}
 
 func (x *SubtaskCheckpointView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[11]
+	mi := &file_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1374,7 @@ func (x *SubtaskCheckpointView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubtaskCheckpointView.ProtoReflect.Descriptor instead.
 func (*SubtaskCheckpointView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{11}
+	return file_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubtaskCheckpointView) GetTask() *TaskId {
@@ -1344,7 +1426,7 @@ type RestoredView struct {
 
 func (x *RestoredView) Reset() {
 	*x = RestoredView{}
-	mi := &file_view_proto_msgTypes[12]
+	mi := &file_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1438,7 @@ func (x *RestoredView) String() string {
 func (*RestoredView) ProtoMessage() {}
 
 func (x *RestoredView) ProtoReflect() protoreflect.Message {
-	mi := &file_view_proto_msgTypes[12]
+	mi := &file_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1451,7 @@ func (x *RestoredView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoredView.ProtoReflect.Descriptor instead.
 func (*RestoredView) Descriptor() ([]byte, []int) {
-	return file_view_proto_rawDescGZIP(), []int{12}
+	return file_view_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RestoredView) GetCheckpoint() uint64 {
@@ -1413,7 +1495,7 @@ const file_view_proto_rawDesc = "" +
 	"\x05asker\x18\x03 \x01(\tR\x05asker\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x04 \x01(\x04R\n" +
-	"checkpoint\"\x8e\x05\n" +
+	"checkpoint\"\xe6\x05\n" +
 	"\aJobView\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\x04R\x05query\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -1436,11 +1518,16 @@ const file_view_proto_rawDesc = "" +
 	"exceptions\x121\n" +
 	"\x14exceptions_truncated\x18\x11 \x01(\bR\x13exceptionsTruncated\x12;\n" +
 	"\vcheckpoints\x18\x12 \x01(\v2\x19.cutwater.CheckpointsViewR\vcheckpoints\x12\x14\n" +
-	"\x05stale\x18\x13 \x01(\x04R\x05stale\"N\n" +
+	"\x05stale\x18\x13 \x01(\x04R\x05stale\x12)\n" +
+	"\x05cause\x18\x14 \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause\x12+\n" +
+	"\x06clocks\x18\x15 \x03(\v2\x13.cutwater.ClockViewR\x06clocks\":\n" +
+	"\tClockView\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
+	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"N\n" +
 	"\n" +
 	"StatusTime\x12+\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x13.cutwater.JobStatusR\x06status\x12\x13\n" +
-	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\"\xb6\x02\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\"\xe4\x02\n" +
 	"\bTaskView\x12$\n" +
 	"\x04task\x18\x01 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12)\n" +
@@ -1452,7 +1539,9 @@ const file_view_proto_rawDesc = "" +
 	"\frecords_read\x18\a \x01(\x04R\vrecordsRead\x12\x1d\n" +
 	"\n" +
 	"bytes_read\x18\b \x01(\x04R\tbytesRead\x12'\n" +
-	"\x0fremaining_bytes\x18\t \x01(\x04R\x0eremainingBytes\"\xba\x01\n" +
+	"\x0fremaining_bytes\x18\t \x01(\x04R\x0eremainingBytes\x12,\n" +
+	"\x06report\x18\n" +
+	" \x01(\v2\x14.cutwater.TaskReportR\x06report\"\xba\x01\n" +
 	"\rExceptionView\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12$\n" +
@@ -1561,66 +1650,72 @@ func file_view_proto_rawDescGZIP() []byte {
 }
 
 var file_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_view_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_view_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_view_proto_goTypes = []any{
 	(CheckpointState)(0),          // 0: cutwater.CheckpointState
 	(*JobQuery)(nil),              // 1: cutwater.JobQuery
 	(*JobView)(nil),               // 2: cutwater.JobView
-	(*StatusTime)(nil),            // 3: cutwater.StatusTime
-	(*TaskView)(nil),              // 4: cutwater.TaskView
-	(*ExceptionView)(nil),         // 5: cutwater.ExceptionView
-	(*CheckpointsView)(nil),       // 6: cutwater.CheckpointsView
-	(*CheckpointCounts)(nil),      // 7: cutwater.CheckpointCounts
-	(*SeriesView)(nil),            // 8: cutwater.SeriesView
-	(*CheckpointView)(nil),        // 9: cutwater.CheckpointView
-	(*CheckpointSums)(nil),        // 10: cutwater.CheckpointSums
-	(*VertexCheckpointView)(nil),  // 11: cutwater.VertexCheckpointView
-	(*SubtaskCheckpointView)(nil), // 12: cutwater.SubtaskCheckpointView
-	(*RestoredView)(nil),          // 13: cutwater.RestoredView
-	(JobStatus)(0),                // 14: cutwater.JobStatus
-	(*ExecutionPlan)(nil),         // 15: cutwater.ExecutionPlan
-	(*TaskId)(nil),                // 16: cutwater.TaskId
-	(TaskState)(0),                // 17: cutwater.TaskState
-	(CheckpointType)(0),           // 18: cutwater.CheckpointType
-	(FailureReason)(0),            // 19: cutwater.FailureReason
-	(*CheckpointMetrics)(nil),     // 20: cutwater.CheckpointMetrics
+	(*ClockView)(nil),             // 3: cutwater.ClockView
+	(*StatusTime)(nil),            // 4: cutwater.StatusTime
+	(*TaskView)(nil),              // 5: cutwater.TaskView
+	(*ExceptionView)(nil),         // 6: cutwater.ExceptionView
+	(*CheckpointsView)(nil),       // 7: cutwater.CheckpointsView
+	(*CheckpointCounts)(nil),      // 8: cutwater.CheckpointCounts
+	(*SeriesView)(nil),            // 9: cutwater.SeriesView
+	(*CheckpointView)(nil),        // 10: cutwater.CheckpointView
+	(*CheckpointSums)(nil),        // 11: cutwater.CheckpointSums
+	(*VertexCheckpointView)(nil),  // 12: cutwater.VertexCheckpointView
+	(*SubtaskCheckpointView)(nil), // 13: cutwater.SubtaskCheckpointView
+	(*RestoredView)(nil),          // 14: cutwater.RestoredView
+	(JobStatus)(0),                // 15: cutwater.JobStatus
+	(*ExecutionPlan)(nil),         // 16: cutwater.ExecutionPlan
+	(WaitCause)(0),                // 17: cutwater.WaitCause
+	(*TaskId)(nil),                // 18: cutwater.TaskId
+	(TaskState)(0),                // 19: cutwater.TaskState
+	(*TaskReport)(nil),            // 20: cutwater.TaskReport
+	(CheckpointType)(0),           // 21: cutwater.CheckpointType
+	(FailureReason)(0),            // 22: cutwater.FailureReason
+	(*CheckpointMetrics)(nil),     // 23: cutwater.CheckpointMetrics
 }
 var file_view_proto_depIdxs = []int32{
-	14, // 0: cutwater.JobView.status:type_name -> cutwater.JobStatus
-	3,  // 1: cutwater.JobView.status_times:type_name -> cutwater.StatusTime
-	15, // 2: cutwater.JobView.plan:type_name -> cutwater.ExecutionPlan
-	4,  // 3: cutwater.JobView.tasks:type_name -> cutwater.TaskView
-	5,  // 4: cutwater.JobView.exceptions:type_name -> cutwater.ExceptionView
-	6,  // 5: cutwater.JobView.checkpoints:type_name -> cutwater.CheckpointsView
-	14, // 6: cutwater.StatusTime.status:type_name -> cutwater.JobStatus
-	16, // 7: cutwater.TaskView.task:type_name -> cutwater.TaskId
-	17, // 8: cutwater.TaskView.state:type_name -> cutwater.TaskState
-	16, // 9: cutwater.ExceptionView.task:type_name -> cutwater.TaskId
-	7,  // 10: cutwater.CheckpointsView.counts:type_name -> cutwater.CheckpointCounts
-	8,  // 11: cutwater.CheckpointsView.duration_ms:type_name -> cutwater.SeriesView
-	8,  // 12: cutwater.CheckpointsView.checkpoint_bytes:type_name -> cutwater.SeriesView
-	8,  // 13: cutwater.CheckpointsView.state_bytes:type_name -> cutwater.SeriesView
-	8,  // 14: cutwater.CheckpointsView.processed_bytes:type_name -> cutwater.SeriesView
-	8,  // 15: cutwater.CheckpointsView.persisted_bytes:type_name -> cutwater.SeriesView
-	9,  // 16: cutwater.CheckpointsView.history:type_name -> cutwater.CheckpointView
-	9,  // 17: cutwater.CheckpointsView.latest_completed:type_name -> cutwater.CheckpointView
-	9,  // 18: cutwater.CheckpointsView.latest_failed:type_name -> cutwater.CheckpointView
-	9,  // 19: cutwater.CheckpointsView.latest_savepoint:type_name -> cutwater.CheckpointView
-	13, // 20: cutwater.CheckpointsView.latest_restored:type_name -> cutwater.RestoredView
-	18, // 21: cutwater.CheckpointView.type:type_name -> cutwater.CheckpointType
-	0,  // 22: cutwater.CheckpointView.state:type_name -> cutwater.CheckpointState
-	19, // 23: cutwater.CheckpointView.reason:type_name -> cutwater.FailureReason
-	10, // 24: cutwater.CheckpointView.sums:type_name -> cutwater.CheckpointSums
-	11, // 25: cutwater.CheckpointView.vertices:type_name -> cutwater.VertexCheckpointView
-	12, // 26: cutwater.CheckpointView.subtasks:type_name -> cutwater.SubtaskCheckpointView
-	10, // 27: cutwater.VertexCheckpointView.sums:type_name -> cutwater.CheckpointSums
-	16, // 28: cutwater.SubtaskCheckpointView.task:type_name -> cutwater.TaskId
-	20, // 29: cutwater.SubtaskCheckpointView.metrics:type_name -> cutwater.CheckpointMetrics
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	15, // 0: cutwater.JobView.status:type_name -> cutwater.JobStatus
+	4,  // 1: cutwater.JobView.status_times:type_name -> cutwater.StatusTime
+	16, // 2: cutwater.JobView.plan:type_name -> cutwater.ExecutionPlan
+	5,  // 3: cutwater.JobView.tasks:type_name -> cutwater.TaskView
+	6,  // 4: cutwater.JobView.exceptions:type_name -> cutwater.ExceptionView
+	7,  // 5: cutwater.JobView.checkpoints:type_name -> cutwater.CheckpointsView
+	17, // 6: cutwater.JobView.cause:type_name -> cutwater.WaitCause
+	3,  // 7: cutwater.JobView.clocks:type_name -> cutwater.ClockView
+	15, // 8: cutwater.StatusTime.status:type_name -> cutwater.JobStatus
+	18, // 9: cutwater.TaskView.task:type_name -> cutwater.TaskId
+	19, // 10: cutwater.TaskView.state:type_name -> cutwater.TaskState
+	20, // 11: cutwater.TaskView.report:type_name -> cutwater.TaskReport
+	18, // 12: cutwater.ExceptionView.task:type_name -> cutwater.TaskId
+	8,  // 13: cutwater.CheckpointsView.counts:type_name -> cutwater.CheckpointCounts
+	9,  // 14: cutwater.CheckpointsView.duration_ms:type_name -> cutwater.SeriesView
+	9,  // 15: cutwater.CheckpointsView.checkpoint_bytes:type_name -> cutwater.SeriesView
+	9,  // 16: cutwater.CheckpointsView.state_bytes:type_name -> cutwater.SeriesView
+	9,  // 17: cutwater.CheckpointsView.processed_bytes:type_name -> cutwater.SeriesView
+	9,  // 18: cutwater.CheckpointsView.persisted_bytes:type_name -> cutwater.SeriesView
+	10, // 19: cutwater.CheckpointsView.history:type_name -> cutwater.CheckpointView
+	10, // 20: cutwater.CheckpointsView.latest_completed:type_name -> cutwater.CheckpointView
+	10, // 21: cutwater.CheckpointsView.latest_failed:type_name -> cutwater.CheckpointView
+	10, // 22: cutwater.CheckpointsView.latest_savepoint:type_name -> cutwater.CheckpointView
+	14, // 23: cutwater.CheckpointsView.latest_restored:type_name -> cutwater.RestoredView
+	21, // 24: cutwater.CheckpointView.type:type_name -> cutwater.CheckpointType
+	0,  // 25: cutwater.CheckpointView.state:type_name -> cutwater.CheckpointState
+	22, // 26: cutwater.CheckpointView.reason:type_name -> cutwater.FailureReason
+	11, // 27: cutwater.CheckpointView.sums:type_name -> cutwater.CheckpointSums
+	12, // 28: cutwater.CheckpointView.vertices:type_name -> cutwater.VertexCheckpointView
+	13, // 29: cutwater.CheckpointView.subtasks:type_name -> cutwater.SubtaskCheckpointView
+	11, // 30: cutwater.VertexCheckpointView.sums:type_name -> cutwater.CheckpointSums
+	18, // 31: cutwater.SubtaskCheckpointView.task:type_name -> cutwater.TaskId
+	23, // 32: cutwater.SubtaskCheckpointView.metrics:type_name -> cutwater.CheckpointMetrics
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_view_proto_init() }
@@ -1638,7 +1733,7 @@ func file_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_view_proto_rawDesc), len(file_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
