@@ -157,9 +157,12 @@ type SlotRequest struct {
 	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Epoch uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Where the offer goes.
-	Coordinator   string       `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
-	Wanted        uint32       `protobuf:"varint,4,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	Held          []*NodeSlots `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	Coordinator string       `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	Wanted      uint32       `protobuf:"varint,4,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Held        []*NodeSlots `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	// The highest term of a dispatcher of which the coordinator knows: it takes no offer
+	// of an older one.
+	Term          uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -229,6 +232,13 @@ func (x *SlotRequest) GetHeld() []*NodeSlots {
 	return nil
 }
 
+func (x *SlotRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
 // SlotOffer answers a SlotRequest: all the slots that the job may use now.
 type SlotOffer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -236,7 +246,9 @@ type SlotOffer struct {
 	Epoch uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Nodes []*NodeSlots           `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Why there are fewer than wanted, one sentence for a person; empty otherwise.
-	Missing       string `protobuf:"bytes,4,opt,name=missing,proto3" json:"missing,omitempty"`
+	Missing string `protobuf:"bytes,4,opt,name=missing,proto3" json:"missing,omitempty"`
+	// The dispatcher's.
+	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +311,183 @@ func (x *SlotOffer) GetMissing() string {
 	return ""
 }
 
+func (x *SlotOffer) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+// SlotInquiry asks which jobs use slots. A dispatcher that begins sends it to the agents
+// of all living nodes, which pass it on to their coordinators, and to a coordinator that
+// does not know its term yet. A coordinator answers with a SlotRequest.
+type SlotInquiry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The term of the dispatcher, which is that of the leader.
+	Term          uint64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Dispatcher    string `protobuf:"bytes,2,opt,name=dispatcher,proto3" json:"dispatcher,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotInquiry) Reset() {
+	*x = SlotInquiry{}
+	mi := &file_dispatch_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotInquiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotInquiry) ProtoMessage() {}
+
+func (x *SlotInquiry) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotInquiry.ProtoReflect.Descriptor instead.
+func (*SlotInquiry) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SlotInquiry) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SlotInquiry) GetDispatcher() string {
+	if x != nil {
+		return x.Dispatcher
+	}
+	return ""
+}
+
+// SlotInquiryAnswer is an agent's answer: the coordinators that were told.
+type SlotInquiryAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Coordinators  []*JobEpoch            `protobuf:"bytes,3,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotInquiryAnswer) Reset() {
+	*x = SlotInquiryAnswer{}
+	mi := &file_dispatch_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotInquiryAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotInquiryAnswer) ProtoMessage() {}
+
+func (x *SlotInquiryAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotInquiryAnswer.ProtoReflect.Descriptor instead.
+func (*SlotInquiryAnswer) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SlotInquiryAnswer) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SlotInquiryAnswer) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SlotInquiryAnswer) GetCoordinators() []*JobEpoch {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+// JobEpoch is a job in the epoch of one of its coordinators.
+type JobEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobEpoch) Reset() {
+	*x = JobEpoch{}
+	mi := &file_dispatch_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobEpoch) ProtoMessage() {}
+
+func (x *JobEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_dispatch_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobEpoch.ProtoReflect.Descriptor instead.
+func (*JobEpoch) Descriptor() ([]byte, []int) {
+	return file_dispatch_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *JobEpoch) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *JobEpoch) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // NodeSlots are slots of one node.
 type NodeSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -310,7 +499,7 @@ type NodeSlots struct {
 
 func (x *NodeSlots) Reset() {
 	*x = NodeSlots{}
-	mi := &file_dispatch_proto_msgTypes[4]
+	mi := &file_dispatch_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +511,7 @@ func (x *NodeSlots) String() string {
 func (*NodeSlots) ProtoMessage() {}
 
 func (x *NodeSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[4]
+	mi := &file_dispatch_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +524,7 @@ func (x *NodeSlots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSlots.ProtoReflect.Descriptor instead.
 func (*NodeSlots) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{4}
+	return file_dispatch_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeSlots) GetNode() string {
@@ -364,7 +553,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_dispatch_proto_msgTypes[5]
+	mi := &file_dispatch_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +565,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[5]
+	mi := &file_dispatch_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +578,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{5}
+	return file_dispatch_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -418,7 +607,7 @@ type LinkLost struct {
 
 func (x *LinkLost) Reset() {
 	*x = LinkLost{}
-	mi := &file_dispatch_proto_msgTypes[6]
+	mi := &file_dispatch_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +619,7 @@ func (x *LinkLost) String() string {
 func (*LinkLost) ProtoMessage() {}
 
 func (x *LinkLost) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[6]
+	mi := &file_dispatch_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +632,7 @@ func (x *LinkLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkLost.ProtoReflect.Descriptor instead.
 func (*LinkLost) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{6}
+	return file_dispatch_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LinkLost) GetNode() string {
@@ -471,7 +660,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_dispatch_proto_msgTypes[7]
+	mi := &file_dispatch_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +672,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[7]
+	mi := &file_dispatch_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +685,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{7}
+	return file_dispatch_proto_rawDescGZIP(), []int{10}
 }
 
 // JobsChanged tells the dispatcher of this node that a job's record has changed, so
@@ -509,7 +698,7 @@ type JobsChanged struct {
 
 func (x *JobsChanged) Reset() {
 	*x = JobsChanged{}
-	mi := &file_dispatch_proto_msgTypes[8]
+	mi := &file_dispatch_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +710,7 @@ func (x *JobsChanged) String() string {
 func (*JobsChanged) ProtoMessage() {}
 
 func (x *JobsChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[8]
+	mi := &file_dispatch_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +723,7 @@ func (x *JobsChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsChanged.ProtoReflect.Descriptor instead.
 func (*JobsChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{8}
+	return file_dispatch_proto_rawDescGZIP(), []int{11}
 }
 
 // NodesChanged tells the dispatcher of this node that other nodes live, or offer
@@ -547,7 +736,7 @@ type NodesChanged struct {
 
 func (x *NodesChanged) Reset() {
 	*x = NodesChanged{}
-	mi := &file_dispatch_proto_msgTypes[9]
+	mi := &file_dispatch_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +748,7 @@ func (x *NodesChanged) String() string {
 func (*NodesChanged) ProtoMessage() {}
 
 func (x *NodesChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[9]
+	mi := &file_dispatch_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,22 +761,24 @@ func (x *NodesChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesChanged.ProtoReflect.Descriptor instead.
 func (*NodesChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{9}
+	return file_dispatch_proto_rawDescGZIP(), []int{12}
 }
 
 // LeadershipChanged tells the dispatcher of this node whether it works from now on.
 // Each leadership begins with one that says so, also where the end of the one before
 // went by unseen.
 type LeadershipChanged struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Leading       bool                   `protobuf:"varint,1,opt,name=leading,proto3" json:"leading,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Leading bool                   `protobuf:"varint,1,opt,name=leading,proto3" json:"leading,omitempty"`
+	// Grows with each leadership, of whichever node.
+	Term          uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeadershipChanged) Reset() {
 	*x = LeadershipChanged{}
-	mi := &file_dispatch_proto_msgTypes[10]
+	mi := &file_dispatch_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +790,7 @@ func (x *LeadershipChanged) String() string {
 func (*LeadershipChanged) ProtoMessage() {}
 
 func (x *LeadershipChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_dispatch_proto_msgTypes[10]
+	mi := &file_dispatch_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +803,7 @@ func (x *LeadershipChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadershipChanged.ProtoReflect.Descriptor instead.
 func (*LeadershipChanged) Descriptor() ([]byte, []int) {
-	return file_dispatch_proto_rawDescGZIP(), []int{10}
+	return file_dispatch_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LeadershipChanged) GetLeading() bool {
@@ -620,6 +811,13 @@ func (x *LeadershipChanged) GetLeading() bool {
 		return x.Leading
 	}
 	return false
+}
+
+func (x *LeadershipChanged) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 var File_dispatch_proto protoreflect.FileDescriptor
@@ -634,18 +832,32 @@ const file_dispatch_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x98\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xac\x01\n" +
 	"\vSlotRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12 \n" +
 	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\x12\x16\n" +
 	"\x06wanted\x18\x04 \x01(\rR\x06wanted\x12'\n" +
-	"\x04held\x18\x05 \x03(\v2\x13.cutwater.NodeSlotsR\x04held\"x\n" +
+	"\x04held\x18\x05 \x03(\v2\x13.cutwater.NodeSlotsR\x04held\x12\x12\n" +
+	"\x04term\x18\x06 \x01(\x04R\x04term\"\x8c\x01\n" +
 	"\tSlotOffer\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x05nodes\x18\x03 \x03(\v2\x13.cutwater.NodeSlotsR\x05nodes\x12\x18\n" +
-	"\amissing\x18\x04 \x01(\tR\amissing\"5\n" +
+	"\amissing\x18\x04 \x01(\tR\amissing\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\"A\n" +
+	"\vSlotInquiry\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x1e\n" +
+	"\n" +
+	"dispatcher\x18\x02 \x01(\tR\n" +
+	"dispatcher\"s\n" +
+	"\x11SlotInquiryAnswer\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
+	"\fcoordinators\x18\x03 \x03(\v2\x12.cutwater.JobEpochR\fcoordinators\"2\n" +
+	"\bJobEpoch\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"5\n" +
 	"\tNodeSlots\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\"6\n" +
@@ -658,9 +870,10 @@ const file_dispatch_proto_rawDesc = "" +
 	"\n" +
 	"\bPresence\"\r\n" +
 	"\vJobsChanged\"\x0e\n" +
-	"\fNodesChanged\"-\n" +
+	"\fNodesChanged\"A\n" +
 	"\x11LeadershipChanged\x12\x18\n" +
-	"\aleading\x18\x01 \x01(\bR\aleadingB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"\aleading\x18\x01 \x01(\bR\aleading\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04termB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_dispatch_proto_rawDescOnce sync.Once
@@ -674,28 +887,32 @@ func file_dispatch_proto_rawDescGZIP() []byte {
 	return file_dispatch_proto_rawDescData
 }
 
-var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_dispatch_proto_goTypes = []any{
 	(*StartCoordinator)(nil),   // 0: cutwater.StartCoordinator
 	(*CoordinatorRefused)(nil), // 1: cutwater.CoordinatorRefused
 	(*SlotRequest)(nil),        // 2: cutwater.SlotRequest
 	(*SlotOffer)(nil),          // 3: cutwater.SlotOffer
-	(*NodeSlots)(nil),          // 4: cutwater.NodeSlots
-	(*NodeLost)(nil),           // 5: cutwater.NodeLost
-	(*LinkLost)(nil),           // 6: cutwater.LinkLost
-	(*Presence)(nil),           // 7: cutwater.Presence
-	(*JobsChanged)(nil),        // 8: cutwater.JobsChanged
-	(*NodesChanged)(nil),       // 9: cutwater.NodesChanged
-	(*LeadershipChanged)(nil),  // 10: cutwater.LeadershipChanged
+	(*SlotInquiry)(nil),        // 4: cutwater.SlotInquiry
+	(*SlotInquiryAnswer)(nil),  // 5: cutwater.SlotInquiryAnswer
+	(*JobEpoch)(nil),           // 6: cutwater.JobEpoch
+	(*NodeSlots)(nil),          // 7: cutwater.NodeSlots
+	(*NodeLost)(nil),           // 8: cutwater.NodeLost
+	(*LinkLost)(nil),           // 9: cutwater.LinkLost
+	(*Presence)(nil),           // 10: cutwater.Presence
+	(*JobsChanged)(nil),        // 11: cutwater.JobsChanged
+	(*NodesChanged)(nil),       // 12: cutwater.NodesChanged
+	(*LeadershipChanged)(nil),  // 13: cutwater.LeadershipChanged
 }
 var file_dispatch_proto_depIdxs = []int32{
-	4, // 0: cutwater.SlotRequest.held:type_name -> cutwater.NodeSlots
-	4, // 1: cutwater.SlotOffer.nodes:type_name -> cutwater.NodeSlots
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7, // 0: cutwater.SlotRequest.held:type_name -> cutwater.NodeSlots
+	7, // 1: cutwater.SlotOffer.nodes:type_name -> cutwater.NodeSlots
+	6, // 2: cutwater.SlotInquiryAnswer.coordinators:type_name -> cutwater.JobEpoch
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_dispatch_proto_init() }
@@ -709,7 +926,7 @@ func file_dispatch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dispatch_proto_rawDesc), len(file_dispatch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

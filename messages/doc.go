@@ -29,6 +29,8 @@
 //	CoordinatorRefused  agent -> dispatcher       lost: the order is repeated, and refused again
 //	SlotRequest         coordinator -> agent -> dispatcher   repeated every second while the job lives
 //	SlotOffer           dispatcher -> coordinator lost: the next request is answered again
+//	SlotInquiry         dispatcher -> agents -> their coordinators   resent twice a second to whoever has not answered
+//	SlotInquiryAnswer   agent -> dispatcher       sent for each repetition
 //	Presence            node -> agents of all others   lost: nothing was said; it keeps connections open
 //	NodeLost            agent -> coordinators and dispatcher of its node   within one process; the silence of the node says the same later
 //	JobsChanged, NodesChanged, LeadershipChanged   node -> its dispatcher   within one process; not lost

@@ -171,8 +171,12 @@ func (*MetadataRequest_Progress) isMetadataRequest_Request() {}
 // ReadRecords reads one record, or all of them where no job is named,
 // linearizably.
 type ReadRecords struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Without a job: only how those stand that have changed since, see ReadJobs. One that
+	// does not know this answers with all records and no revision.
+	Standing      bool   `protobuf:"varint,2,opt,name=standing,proto3" json:"standing,omitempty"`
+	Since         uint64 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +216,20 @@ func (x *ReadRecords) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *ReadRecords) GetStanding() bool {
+	if x != nil {
+		return x.Standing
+	}
+	return false
+}
+
+func (x *ReadRecords) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
 }
 
 // LeaveMetadata takes the asker off the members.
@@ -310,8 +328,10 @@ type MetadataResponse struct {
 	Jobs []*JobRecord `protobuf:"bytes,5,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// Of progress: the last index of the member's log, and the cluster for which it
 	// knows its own to have given itself up.
-	LastIndex     uint64 `protobuf:"varint,6,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	YieldedTo     string `protobuf:"bytes,7,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
+	LastIndex uint64 `protobuf:"varint,6,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	YieldedTo string `protobuf:"bytes,7,opt,name=yielded_to,json=yieldedTo,proto3" json:"yielded_to,omitempty"`
+	// Of reads of how jobs stand.
+	Revision      uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +415,13 @@ func (x *MetadataResponse) GetYieldedTo() string {
 	return ""
 }
 
+func (x *MetadataResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 var File_replication_proto protoreflect.FileDescriptor
 
 const file_replication_proto_rawDesc = "" +
@@ -409,12 +436,14 @@ const file_replication_proto_rawDesc = "" +
 	"\x05leave\x18\x05 \x01(\v2\x17.cutwater.LeaveMetadataH\x00R\x05leave\x126\n" +
 	"\bprogress\x18\x06 \x01(\v2\x18.cutwater.MemberProgressH\x00R\bprogress\x12\x12\n" +
 	"\x04term\x18\a \x01(\x04R\x04termB\t\n" +
-	"\arequest\"\x1f\n" +
+	"\arequest\"Q\n" +
 	"\vReadRecords\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"(\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
+	"\bstanding\x18\x02 \x01(\bR\bstanding\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x04R\x05since\"(\n" +
 	"\rLeaveMetadata\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x10\n" +
-	"\x0eMemberProgress\"\xf7\x01\n" +
+	"\x0eMemberProgress\"\x93\x02\n" +
 	"\x10MetadataResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\vunavailable\x18\x02 \x01(\bR\vunavailable\x12\x18\n" +
@@ -424,7 +453,8 @@ const file_replication_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\x06 \x01(\x04R\tlastIndex\x12\x1d\n" +
 	"\n" +
-	"yielded_to\x18\a \x01(\tR\tyieldedToB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
+	"yielded_to\x18\a \x01(\tR\tyieldedTo\x12\x1a\n" +
+	"\brevision\x18\b \x01(\x04R\brevisionB\x1cZ\x1acutwater/messages;messagesb\x06proto3"
 
 var (
 	file_replication_proto_rawDescOnce sync.Once

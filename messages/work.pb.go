@@ -363,10 +363,11 @@ func (x *ReadJob) GetJob() string {
 	return ""
 }
 
-// ReadJobs reads the records of all jobs from the metadata store, linearizably.
-// Answer: jobs_read.
+// ReadJobs reads from the metadata store, linearizably, how the jobs stand that have
+// changed since a revision; 0 reads all. Answer: jobs_read.
 type ReadJobs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Since         uint64                 `protobuf:"varint,1,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,10 +402,20 @@ func (*ReadJobs) Descriptor() ([]byte, []int) {
 	return file_work_proto_rawDescGZIP(), []int{3}
 }
 
-// JobsRead is its answer, ordered by job id.
+func (x *ReadJobs) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// JobsRead is its answer, ordered by job id: of each record the epoch, the coordinator,
+// the status and the deployment, and whatever else it costs nothing to leave in.
 type JobsRead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*JobRecord           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*JobRecord           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// What the next reading may name; 0: nothing.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +455,13 @@ func (x *JobsRead) GetJobs() []*JobRecord {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *JobsRead) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // PrepareLocation creates the directories of a checkpoint.
@@ -1621,11 +1639,12 @@ const file_work_proto_rawDesc = "" +
 	"\aPropose\x123\n" +
 	"\acommand\x18\x01 \x01(\v2\x19.cutwater.MetadataCommandR\acommand\"\x1b\n" +
 	"\aReadJob\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\n" +
-	"\n" +
-	"\bReadJobs\"3\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\" \n" +
+	"\bReadJobs\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\x04R\x05since\"O\n" +
 	"\bJobsRead\x12'\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\"y\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x13.cutwater.JobRecordR\x04jobs\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"y\n" +
 	"\x0fPrepareLocation\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1e\n" +
 	"\n" +
