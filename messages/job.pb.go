@@ -1055,7 +1055,9 @@ type JobSettings struct {
 	BufferTimeoutMs int64 `protobuf:"varint,4,opt,name=buffer_timeout_ms,json=bufferTimeoutMs,proto3" json:"buffer_timeout_ms,omitempty"`
 	// Uids whose state in the restored checkpoint is dropped on purpose, because
 	// no operator has them any more.
-	DroppedState  []string `protobuf:"bytes,5,rep,name=dropped_state,json=droppedState,proto3" json:"dropped_state,omitempty"`
+	DroppedState []string `protobuf:"bytes,5,rep,name=dropped_state,json=droppedState,proto3" json:"dropped_state,omitempty"`
+	// Nodes keep copies of the state files that their tasks write, and restore from them.
+	LocalRecovery bool `protobuf:"varint,6,opt,name=local_recovery,json=localRecovery,proto3" json:"local_recovery,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1123,6 +1125,13 @@ func (x *JobSettings) GetDroppedState() []string {
 		return x.DroppedState
 	}
 	return nil
+}
+
+func (x *JobSettings) GetLocalRecovery() bool {
+	if x != nil {
+		return x.LocalRecovery
+	}
+	return false
 }
 
 // TopologySource is a topology file with all that it needs from the machine that
@@ -1364,13 +1373,14 @@ const file_job_proto_rawDesc = "" +
 	"\rsavepoint_dir\x18\r \x01(\tR\fsavepointDir\x124\n" +
 	"\x16inline_threshold_bytes\x18\x0e \x01(\x04R\x14inlineThresholdBytes\x12 \n" +
 	"\vincremental\x18\x0f \x01(\bR\vincremental\x12,\n" +
-	"\x12after_tasks_finish\x18\x10 \x01(\bR\x10afterTasksFinish\"\xed\x01\n" +
+	"\x12after_tasks_finish\x18\x10 \x01(\bR\x10afterTasksFinish\"\x94\x02\n" +
 	"\vJobSettings\x12@\n" +
 	"\rcheckpointing\x18\x01 \x01(\v2\x1a.cutwater.CheckpointConfigR\rcheckpointing\x121\n" +
 	"\arestart\x18\x02 \x01(\v2\x17.cutwater.RestartConfigR\arestart\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12*\n" +
 	"\x11buffer_timeout_ms\x18\x04 \x01(\x03R\x0fbufferTimeoutMs\x12#\n" +
-	"\rdropped_state\x18\x05 \x03(\tR\fdroppedState\"\xbd\x01\n" +
+	"\rdropped_state\x18\x05 \x03(\tR\fdroppedState\x12%\n" +
+	"\x0elocal_recovery\x18\x06 \x01(\bR\rlocalRecovery\"\xbd\x01\n" +
 	"\x0eTopologySource\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\fR\x04text\x12E\n" +

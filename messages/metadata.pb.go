@@ -850,9 +850,14 @@ func (x *SetJobStatus) GetDeployment() *Deployment {
 // Deployment is an attempt whose tasks run, and the slots that they are in: where the
 // next coordinator looks for them.
 type Deployment struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Slots         []*NodeSlots           `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Slots   []*NodeSlots           `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	// Where each subtask number is: the index of its node in slots.
+	Places []uint32 `protobuf:"varint,3,rep,packed,name=places,proto3" json:"places,omitempty"`
+	// The attempts of the regions, in their order, where they differ; attempt is the
+	// newest.
+	Attempts      []uint32 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +902,20 @@ func (x *Deployment) GetAttempt() uint32 {
 func (x *Deployment) GetSlots() []*NodeSlots {
 	if x != nil {
 		return x.Slots
+	}
+	return nil
+}
+
+func (x *Deployment) GetPlaces() []uint32 {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *Deployment) GetAttempts() []uint32 {
+	if x != nil {
+		return x.Attempts
 	}
 	return nil
 }
@@ -1407,11 +1426,13 @@ const file_metadata_proto_rawDesc = "" +
 	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\x124\n" +
 	"\n" +
 	"deployment\x18\x06 \x01(\v2\x14.cutwater.DeploymentR\n" +
-	"deployment\"Q\n" +
+	"deployment\"\x85\x01\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12)\n" +
-	"\x05slots\x18\x02 \x03(\v2\x13.cutwater.NodeSlotsR\x05slots\"-\n" +
+	"\x05slots\x18\x02 \x03(\v2\x13.cutwater.NodeSlotsR\x05slots\x12\x16\n" +
+	"\x06places\x18\x03 \x03(\rR\x06places\x12\x1a\n" +
+	"\battempts\x18\x04 \x03(\rR\battempts\"-\n" +
 	"\fFoundCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"-\n" +

@@ -331,7 +331,10 @@ type Deploy struct {
 	Topology *TopologySource `protobuf:"bytes,13,opt,name=topology,proto3" json:"topology,omitempty"`
 	// Of plan, settings and program. Only a coordinator that has the same takes the
 	// task over.
-	Fingerprint   uint64 `protobuf:"fixed64,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Fingerprint uint64 `protobuf:"fixed64,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// Only failed regions are deployed, and tasks of other regions go on: what they and
+	// earlier attempts of them have is not this one's to clear away.
+	Regional      bool `protobuf:"varint,15,opt,name=regional,proto3" json:"regional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +465,13 @@ func (x *Deploy) GetFingerprint() uint64 {
 		return x.Fingerprint
 	}
 	return 0
+}
+
+func (x *Deploy) GetRegional() bool {
+	if x != nil {
+		return x.Regional
+	}
+	return false
 }
 
 // TaskRestore is the task's share of a checkpoint.
@@ -1416,8 +1426,10 @@ type EnumeratorState struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Unassigned []*Split               `protobuf:"bytes,1,rep,name=unassigned,proto3" json:"unassigned,omitempty"`
 	// Everything was discovered; false means that discovery has not run.
-	Discovered    bool   `protobuf:"varint,2,opt,name=discovered,proto3" json:"discovered,omitempty"`
-	TotalBytes    uint64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	Discovered bool   `protobuf:"varint,2,opt,name=discovered,proto3" json:"discovered,omitempty"`
+	TotalBytes uint64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	// Those of the unassigned splits that are kept for one reader.
+	Kept          []*KeptSplit `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1473,6 +1485,66 @@ func (x *EnumeratorState) GetTotalBytes() uint64 {
 	return 0
 }
 
+func (x *EnumeratorState) GetKept() []*KeptSplit {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// KeptSplit is a split that came back when its reader restarted, and waits for it.
+type KeptSplit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Subtask       uint32                 `protobuf:"varint,2,opt,name=subtask,proto3" json:"subtask,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptSplit) Reset() {
+	*x = KeptSplit{}
+	mi := &file_task_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptSplit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptSplit) ProtoMessage() {}
+
+func (x *KeptSplit) ProtoReflect() protoreflect.Message {
+	mi := &file_task_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptSplit.ProtoReflect.Descriptor instead.
+func (*KeptSplit) Descriptor() ([]byte, []int) {
+	return file_task_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *KeptSplit) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeptSplit) GetSubtask() uint32 {
+	if x != nil {
+		return x.Subtask
+	}
+	return 0
+}
+
 // SplitAck says that the reader has taken in the assignment of that number. The
 // enumerator's snapshot waits for it: a split that is on its way when a
 // checkpoint passes would be in nobody's state. Until it comes the assignment is
@@ -1489,7 +1561,7 @@ type SplitAck struct {
 
 func (x *SplitAck) Reset() {
 	*x = SplitAck{}
-	mi := &file_task_proto_msgTypes[17]
+	mi := &file_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1573,7 @@ func (x *SplitAck) String() string {
 func (*SplitAck) ProtoMessage() {}
 
 func (x *SplitAck) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[17]
+	mi := &file_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1586,7 @@ func (x *SplitAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitAck.ProtoReflect.Descriptor instead.
 func (*SplitAck) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{17}
+	return file_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SplitAck) GetFence() *Fence {
@@ -1558,14 +1630,16 @@ type AdoptTasks struct {
 	Completed uint64 `protobuf:"varint,3,opt,name=completed,proto3" json:"completed,omitempty"`
 	// The highest checkpoint id that was given out. What is above completed, up to it,
 	// will never complete.
-	Last          uint64 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	Last uint64 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	// The attempts of all regions, where they differ.
+	Attempts      []uint32 `protobuf:"varint,5,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdoptTasks) Reset() {
 	*x = AdoptTasks{}
-	mi := &file_task_proto_msgTypes[18]
+	mi := &file_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1651,7 @@ func (x *AdoptTasks) String() string {
 func (*AdoptTasks) ProtoMessage() {}
 
 func (x *AdoptTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[18]
+	mi := &file_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1664,7 @@ func (x *AdoptTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptTasks.ProtoReflect.Descriptor instead.
 func (*AdoptTasks) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{18}
+	return file_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdoptTasks) GetFence() *Fence {
@@ -1621,8 +1695,15 @@ func (x *AdoptTasks) GetLast() uint64 {
 	return 0
 }
 
+func (x *AdoptTasks) GetAttempts() []uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
 // AdoptableTasks answers AdoptTasks: the tasks of the job that run on the node, of any
-// attempt, and those of the fence's attempt that have ended.
+// attempt, and those that have ended of the attempts that were asked for.
 type AdoptableTasks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fence         *Fence                 `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
@@ -1634,7 +1715,7 @@ type AdoptableTasks struct {
 
 func (x *AdoptableTasks) Reset() {
 	*x = AdoptableTasks{}
-	mi := &file_task_proto_msgTypes[19]
+	mi := &file_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1727,7 @@ func (x *AdoptableTasks) String() string {
 func (*AdoptableTasks) ProtoMessage() {}
 
 func (x *AdoptableTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[19]
+	mi := &file_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1740,7 @@ func (x *AdoptableTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptableTasks.ProtoReflect.Descriptor instead.
 func (*AdoptableTasks) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{19}
+	return file_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdoptableTasks) GetFence() *Fence {
@@ -1698,7 +1779,7 @@ type AdoptableTask struct {
 
 func (x *AdoptableTask) Reset() {
 	*x = AdoptableTask{}
-	mi := &file_task_proto_msgTypes[20]
+	mi := &file_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1791,7 @@ func (x *AdoptableTask) String() string {
 func (*AdoptableTask) ProtoMessage() {}
 
 func (x *AdoptableTask) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[20]
+	mi := &file_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1804,7 @@ func (x *AdoptableTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptableTask.ProtoReflect.Descriptor instead.
 func (*AdoptableTask) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{20}
+	return file_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdoptableTask) GetTask() *TaskId {
@@ -1768,7 +1849,7 @@ type NewCoordinator struct {
 
 func (x *NewCoordinator) Reset() {
 	*x = NewCoordinator{}
-	mi := &file_task_proto_msgTypes[21]
+	mi := &file_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1861,7 @@ func (x *NewCoordinator) String() string {
 func (*NewCoordinator) ProtoMessage() {}
 
 func (x *NewCoordinator) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[21]
+	mi := &file_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1874,7 @@ func (x *NewCoordinator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewCoordinator.ProtoReflect.Descriptor instead.
 func (*NewCoordinator) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{21}
+	return file_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NewCoordinator) GetFence() *Fence {
@@ -1848,7 +1929,7 @@ type TaskAccount struct {
 
 func (x *TaskAccount) Reset() {
 	*x = TaskAccount{}
-	mi := &file_task_proto_msgTypes[22]
+	mi := &file_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1941,7 @@ func (x *TaskAccount) String() string {
 func (*TaskAccount) ProtoMessage() {}
 
 func (x *TaskAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[22]
+	mi := &file_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1954,7 @@ func (x *TaskAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskAccount.ProtoReflect.Descriptor instead.
 func (*TaskAccount) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{22}
+	return file_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TaskAccount) GetFence() *Fence {
@@ -1944,7 +2025,7 @@ type ReceivedSplit struct {
 
 func (x *ReceivedSplit) Reset() {
 	*x = ReceivedSplit{}
-	mi := &file_task_proto_msgTypes[23]
+	mi := &file_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2037,7 @@ func (x *ReceivedSplit) String() string {
 func (*ReceivedSplit) ProtoMessage() {}
 
 func (x *ReceivedSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[23]
+	mi := &file_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2050,7 @@ func (x *ReceivedSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceivedSplit.ProtoReflect.Descriptor instead.
 func (*ReceivedSplit) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{23}
+	return file_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReceivedSplit) GetId() string {
@@ -1998,7 +2079,7 @@ type StandingQuery struct {
 
 func (x *StandingQuery) Reset() {
 	*x = StandingQuery{}
-	mi := &file_task_proto_msgTypes[24]
+	mi := &file_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2091,7 @@ func (x *StandingQuery) String() string {
 func (*StandingQuery) ProtoMessage() {}
 
 func (x *StandingQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[24]
+	mi := &file_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2104,7 @@ func (x *StandingQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandingQuery.ProtoReflect.Descriptor instead.
 func (*StandingQuery) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{24}
+	return file_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StandingQuery) GetFence() *Fence {
@@ -2063,7 +2144,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_task_proto_msgTypes[25]
+	mi := &file_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2156,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[25]
+	mi := &file_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2169,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{25}
+	return file_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Standing) GetFence() *Fence {
@@ -2141,15 +2222,19 @@ type TaskReport struct {
 	// How long some output had no room.
 	BackPressuredMs int64 `protobuf:"varint,7,opt,name=back_pressured_ms,json=backPressuredMs,proto3" json:"back_pressured_ms,omitempty"`
 	// What the task waits for, one sentence; empty if for nothing.
-	Waiting       string    `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Cause         WaitCause `protobuf:"varint,9,opt,name=cause,proto3,enum=cutwater.WaitCause" json:"cause,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Waiting string    `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Cause   WaitCause `protobuf:"varint,9,opt,name=cause,proto3,enum=cutwater.WaitCause" json:"cause,omitempty"`
+	// What it restored of keyed state: from copies on its node, and from the checkpoint
+	// directory.
+	RestoredLocalBytes  uint64 `protobuf:"varint,10,opt,name=restored_local_bytes,json=restoredLocalBytes,proto3" json:"restored_local_bytes,omitempty"`
+	RestoredRemoteBytes uint64 `protobuf:"varint,11,opt,name=restored_remote_bytes,json=restoredRemoteBytes,proto3" json:"restored_remote_bytes,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *TaskReport) Reset() {
 	*x = TaskReport{}
-	mi := &file_task_proto_msgTypes[26]
+	mi := &file_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2246,7 @@ func (x *TaskReport) String() string {
 func (*TaskReport) ProtoMessage() {}
 
 func (x *TaskReport) ProtoReflect() protoreflect.Message {
-	mi := &file_task_proto_msgTypes[26]
+	mi := &file_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2259,7 @@ func (x *TaskReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReport.ProtoReflect.Descriptor instead.
 func (*TaskReport) Descriptor() ([]byte, []int) {
-	return file_task_proto_rawDescGZIP(), []int{26}
+	return file_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TaskReport) GetFence() *Fence {
@@ -2240,6 +2325,20 @@ func (x *TaskReport) GetCause() WaitCause {
 	return WaitCause_WAIT_CAUSE_UNSPECIFIED
 }
 
+func (x *TaskReport) GetRestoredLocalBytes() uint64 {
+	if x != nil {
+		return x.RestoredLocalBytes
+	}
+	return 0
+}
+
+func (x *TaskReport) GetRestoredRemoteBytes() uint64 {
+	if x != nil {
+		return x.RestoredRemoteBytes
+	}
+	return 0
+}
+
 var File_task_proto protoreflect.FileDescriptor
 
 const file_task_proto_rawDesc = "" +
@@ -2253,7 +2352,7 @@ const file_task_proto_rawDesc = "" +
 	"\rOutputChannel\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\rR\x04edge\x12\x1a\n" +
 	"\breceiver\x18\x02 \x01(\tR\breceiver\x12)\n" +
-	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xc2\x04\n" +
+	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xde\x04\n" +
 	"\x06Deploy\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
@@ -2269,7 +2368,8 @@ const file_task_proto_rawDesc = "" +
 	"\aprogram\x18\v \x01(\tR\aprogram\x12\x1a\n" +
 	"\bfinished\x18\f \x01(\bR\bfinished\x124\n" +
 	"\btopology\x18\r \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12 \n" +
-	"\vfingerprint\x18\x0e \x01(\x06R\vfingerprint\"f\n" +
+	"\vfingerprint\x18\x0e \x01(\x06R\vfingerprint\x12\x1a\n" +
+	"\bregional\x18\x0f \x01(\bR\bregional\"f\n" +
 	"\vTaskRestore\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\x04R\n" +
@@ -2344,7 +2444,7 @@ const file_task_proto_rawDesc = "" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x18\n" +
 	"\arecords\x18\x04 \x01(\x04R\arecords\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12'\n" +
-	"\x0fremaining_bytes\x18\x06 \x01(\x04R\x0eremainingBytes\"\x83\x01\n" +
+	"\x0fremaining_bytes\x18\x06 \x01(\x04R\x0eremainingBytes\"\xac\x01\n" +
 	"\x0fEnumeratorState\x12/\n" +
 	"\n" +
 	"unassigned\x18\x01 \x03(\v2\x0f.cutwater.SplitR\n" +
@@ -2353,18 +2453,23 @@ const file_task_proto_rawDesc = "" +
 	"discovered\x18\x02 \x01(\bR\n" +
 	"discovered\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x04R\n" +
-	"totalBytes\"\x81\x01\n" +
+	"totalBytes\x12'\n" +
+	"\x04kept\x18\x04 \x03(\v2\x13.cutwater.KeptSplitR\x04kept\"5\n" +
+	"\tKeptSplit\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\asubtask\x18\x02 \x01(\rR\asubtask\"\x81\x01\n" +
 	"\bSplitAck\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x04R\x06number\"\x87\x01\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\"\xa3\x01\n" +
 	"\n" +
 	"AdoptTasks\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
 	"\vcoordinator\x18\x02 \x01(\tR\vcoordinator\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\x04R\x04last\"z\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\x12\x1a\n" +
+	"\battempts\x18\x05 \x03(\rR\battempts\"z\n" +
 	"\x0eAdoptableTasks\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12-\n" +
@@ -2404,7 +2509,7 @@ const file_task_proto_rawDesc = "" +
 	"checkpoint\x18\x03 \x01(\x04R\n" +
 	"checkpoint\x12\x14\n" +
 	"\x05doing\x18\x04 \x01(\tR\x05doing\x12)\n" +
-	"\x05cause\x18\x05 \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause\"\xc2\x02\n" +
+	"\x05cause\x18\x05 \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause\"\xa8\x03\n" +
 	"\n" +
 	"TaskReport\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
@@ -2417,7 +2522,10 @@ const file_task_proto_rawDesc = "" +
 	"\tbytes_out\x18\x06 \x01(\x04R\bbytesOut\x12*\n" +
 	"\x11back_pressured_ms\x18\a \x01(\x03R\x0fbackPressuredMs\x12\x18\n" +
 	"\awaiting\x18\b \x01(\tR\awaiting\x12)\n" +
-	"\x05cause\x18\t \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause*\xc1\x01\n" +
+	"\x05cause\x18\t \x01(\x0e2\x13.cutwater.WaitCauseR\x05cause\x120\n" +
+	"\x14restored_local_bytes\x18\n" +
+	" \x01(\x04R\x12restoredLocalBytes\x122\n" +
+	"\x15restored_remote_bytes\x18\v \x01(\x04R\x13restoredRemoteBytes*\xc1\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTASK_CREATED\x10\x01\x12\x12\n" +
@@ -2459,7 +2567,7 @@ func file_task_proto_rawDescGZIP() []byte {
 }
 
 var file_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_task_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_task_proto_goTypes = []any{
 	(TaskState)(0),           // 0: cutwater.TaskState
 	(WaitCause)(0),           // 1: cutwater.WaitCause
@@ -2480,86 +2588,88 @@ var file_task_proto_goTypes = []any{
 	(*SplitAssignment)(nil),  // 16: cutwater.SplitAssignment
 	(*SourceProgress)(nil),   // 17: cutwater.SourceProgress
 	(*EnumeratorState)(nil),  // 18: cutwater.EnumeratorState
-	(*SplitAck)(nil),         // 19: cutwater.SplitAck
-	(*AdoptTasks)(nil),       // 20: cutwater.AdoptTasks
-	(*AdoptableTasks)(nil),   // 21: cutwater.AdoptableTasks
-	(*AdoptableTask)(nil),    // 22: cutwater.AdoptableTask
-	(*NewCoordinator)(nil),   // 23: cutwater.NewCoordinator
-	(*TaskAccount)(nil),      // 24: cutwater.TaskAccount
-	(*ReceivedSplit)(nil),    // 25: cutwater.ReceivedSplit
-	(*StandingQuery)(nil),    // 26: cutwater.StandingQuery
-	(*Standing)(nil),         // 27: cutwater.Standing
-	(*TaskReport)(nil),       // 28: cutwater.TaskReport
-	(*Fence)(nil),            // 29: cutwater.Fence
-	(*TaskId)(nil),           // 30: cutwater.TaskId
-	(*Vertex)(nil),           // 31: cutwater.Vertex
-	(*PlanEdge)(nil),         // 32: cutwater.PlanEdge
-	(*JobSettings)(nil),      // 33: cutwater.JobSettings
-	(*TopologySource)(nil),   // 34: cutwater.TopologySource
-	(*KeyedState)(nil),       // 35: cutwater.KeyedState
-	(*OperatorList)(nil),     // 36: cutwater.OperatorList
+	(*KeptSplit)(nil),        // 19: cutwater.KeptSplit
+	(*SplitAck)(nil),         // 20: cutwater.SplitAck
+	(*AdoptTasks)(nil),       // 21: cutwater.AdoptTasks
+	(*AdoptableTasks)(nil),   // 22: cutwater.AdoptableTasks
+	(*AdoptableTask)(nil),    // 23: cutwater.AdoptableTask
+	(*NewCoordinator)(nil),   // 24: cutwater.NewCoordinator
+	(*TaskAccount)(nil),      // 25: cutwater.TaskAccount
+	(*ReceivedSplit)(nil),    // 26: cutwater.ReceivedSplit
+	(*StandingQuery)(nil),    // 27: cutwater.StandingQuery
+	(*Standing)(nil),         // 28: cutwater.Standing
+	(*TaskReport)(nil),       // 29: cutwater.TaskReport
+	(*Fence)(nil),            // 30: cutwater.Fence
+	(*TaskId)(nil),           // 31: cutwater.TaskId
+	(*Vertex)(nil),           // 32: cutwater.Vertex
+	(*PlanEdge)(nil),         // 33: cutwater.PlanEdge
+	(*JobSettings)(nil),      // 34: cutwater.JobSettings
+	(*TopologySource)(nil),   // 35: cutwater.TopologySource
+	(*KeyedState)(nil),       // 36: cutwater.KeyedState
+	(*OperatorList)(nil),     // 37: cutwater.OperatorList
 }
 var file_task_proto_depIdxs = []int32{
-	29, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
-	30, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
-	31, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
-	32, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
+	30, // 0: cutwater.Deploy.fence:type_name -> cutwater.Fence
+	31, // 1: cutwater.Deploy.task:type_name -> cutwater.TaskId
+	32, // 2: cutwater.Deploy.vertex:type_name -> cutwater.Vertex
+	33, // 3: cutwater.Deploy.edges:type_name -> cutwater.PlanEdge
 	2,  // 4: cutwater.Deploy.inputs:type_name -> cutwater.InputChannel
 	3,  // 5: cutwater.Deploy.outputs:type_name -> cutwater.OutputChannel
-	33, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
+	34, // 6: cutwater.Deploy.settings:type_name -> cutwater.JobSettings
 	5,  // 7: cutwater.Deploy.restore:type_name -> cutwater.TaskRestore
-	34, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
+	35, // 8: cutwater.Deploy.topology:type_name -> cutwater.TopologySource
 	6,  // 9: cutwater.TaskRestore.operators:type_name -> cutwater.OperatorRestore
-	35, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
-	36, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
-	29, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
-	30, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
-	29, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
-	30, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
+	36, // 10: cutwater.OperatorRestore.keyed:type_name -> cutwater.KeyedState
+	37, // 11: cutwater.OperatorRestore.lists:type_name -> cutwater.OperatorList
+	30, // 12: cutwater.CancelTask.fence:type_name -> cutwater.Fence
+	31, // 13: cutwater.CancelTask.task:type_name -> cutwater.TaskId
+	30, // 14: cutwater.TaskStateChanged.fence:type_name -> cutwater.Fence
+	31, // 15: cutwater.TaskStateChanged.task:type_name -> cutwater.TaskId
 	0,  // 16: cutwater.TaskStateChanged.state:type_name -> cutwater.TaskState
 	8,  // 17: cutwater.TaskStateChanged.failure:type_name -> cutwater.Failure
-	29, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
-	30, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
+	30, // 18: cutwater.TaskStateAck.fence:type_name -> cutwater.Fence
+	31, // 19: cutwater.TaskStateAck.task:type_name -> cutwater.TaskId
 	0,  // 20: cutwater.TaskStateAck.state:type_name -> cutwater.TaskState
-	29, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
-	30, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
-	29, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
-	30, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
-	30, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
-	29, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
-	29, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
-	30, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
-	29, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
-	30, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
+	30, // 21: cutwater.EndOfDataReached.fence:type_name -> cutwater.Fence
+	31, // 22: cutwater.EndOfDataReached.task:type_name -> cutwater.TaskId
+	30, // 23: cutwater.EndOfDataAck.fence:type_name -> cutwater.Fence
+	31, // 24: cutwater.EndOfDataAck.task:type_name -> cutwater.TaskId
+	31, // 25: cutwater.Heartbeat.tasks:type_name -> cutwater.TaskId
+	30, // 26: cutwater.Heartbeat.fence:type_name -> cutwater.Fence
+	30, // 27: cutwater.SplitRequest.fence:type_name -> cutwater.Fence
+	31, // 28: cutwater.SplitRequest.task:type_name -> cutwater.TaskId
+	30, // 29: cutwater.SplitAssignment.fence:type_name -> cutwater.Fence
+	31, // 30: cutwater.SplitAssignment.task:type_name -> cutwater.TaskId
 	15, // 31: cutwater.SplitAssignment.split:type_name -> cutwater.Split
-	29, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
-	30, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
+	30, // 32: cutwater.SourceProgress.fence:type_name -> cutwater.Fence
+	31, // 33: cutwater.SourceProgress.task:type_name -> cutwater.TaskId
 	15, // 34: cutwater.EnumeratorState.unassigned:type_name -> cutwater.Split
-	29, // 35: cutwater.SplitAck.fence:type_name -> cutwater.Fence
-	30, // 36: cutwater.SplitAck.task:type_name -> cutwater.TaskId
-	29, // 37: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
-	29, // 38: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
-	22, // 39: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
-	30, // 40: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
-	0,  // 41: cutwater.AdoptableTask.ended:type_name -> cutwater.TaskState
-	29, // 42: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
-	29, // 43: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
-	30, // 44: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
-	0,  // 45: cutwater.TaskAccount.state:type_name -> cutwater.TaskState
-	25, // 46: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
-	29, // 47: cutwater.StandingQuery.fence:type_name -> cutwater.Fence
-	30, // 48: cutwater.StandingQuery.task:type_name -> cutwater.TaskId
-	29, // 49: cutwater.Standing.fence:type_name -> cutwater.Fence
-	30, // 50: cutwater.Standing.task:type_name -> cutwater.TaskId
-	1,  // 51: cutwater.Standing.cause:type_name -> cutwater.WaitCause
-	29, // 52: cutwater.TaskReport.fence:type_name -> cutwater.Fence
-	30, // 53: cutwater.TaskReport.task:type_name -> cutwater.TaskId
-	1,  // 54: cutwater.TaskReport.cause:type_name -> cutwater.WaitCause
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	19, // 35: cutwater.EnumeratorState.kept:type_name -> cutwater.KeptSplit
+	30, // 36: cutwater.SplitAck.fence:type_name -> cutwater.Fence
+	31, // 37: cutwater.SplitAck.task:type_name -> cutwater.TaskId
+	30, // 38: cutwater.AdoptTasks.fence:type_name -> cutwater.Fence
+	30, // 39: cutwater.AdoptableTasks.fence:type_name -> cutwater.Fence
+	23, // 40: cutwater.AdoptableTasks.tasks:type_name -> cutwater.AdoptableTask
+	31, // 41: cutwater.AdoptableTask.task:type_name -> cutwater.TaskId
+	0,  // 42: cutwater.AdoptableTask.ended:type_name -> cutwater.TaskState
+	30, // 43: cutwater.NewCoordinator.fence:type_name -> cutwater.Fence
+	30, // 44: cutwater.TaskAccount.fence:type_name -> cutwater.Fence
+	31, // 45: cutwater.TaskAccount.task:type_name -> cutwater.TaskId
+	0,  // 46: cutwater.TaskAccount.state:type_name -> cutwater.TaskState
+	26, // 47: cutwater.TaskAccount.received:type_name -> cutwater.ReceivedSplit
+	30, // 48: cutwater.StandingQuery.fence:type_name -> cutwater.Fence
+	31, // 49: cutwater.StandingQuery.task:type_name -> cutwater.TaskId
+	30, // 50: cutwater.Standing.fence:type_name -> cutwater.Fence
+	31, // 51: cutwater.Standing.task:type_name -> cutwater.TaskId
+	1,  // 52: cutwater.Standing.cause:type_name -> cutwater.WaitCause
+	30, // 53: cutwater.TaskReport.fence:type_name -> cutwater.Fence
+	31, // 54: cutwater.TaskReport.task:type_name -> cutwater.TaskId
+	1,  // 55: cutwater.TaskReport.cause:type_name -> cutwater.WaitCause
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_task_proto_init() }
@@ -2575,7 +2685,7 @@ func file_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_task_proto_rawDesc), len(file_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

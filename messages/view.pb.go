@@ -496,7 +496,9 @@ type TaskView struct {
 	BytesRead      uint64 `protobuf:"varint,8,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`
 	RemainingBytes uint64 `protobuf:"varint,9,opt,name=remaining_bytes,json=remainingBytes,proto3" json:"remaining_bytes,omitempty"`
 	// What the task has told last in this attempt; unset before it has.
-	Report        *TaskReport `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	Report *TaskReport `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	// The task's own attempt: after the restart of a region the tasks have several.
+	Attempt       uint32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -599,6 +601,13 @@ func (x *TaskView) GetReport() *TaskReport {
 		return x.Report
 	}
 	return nil
+}
+
+func (x *TaskView) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 // ExceptionView is the end of an attempt.
@@ -1527,7 +1536,7 @@ const file_view_proto_rawDesc = "" +
 	"\n" +
 	"StatusTime\x12+\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x13.cutwater.JobStatusR\x06status\x12\x13\n" +
-	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\"\xe4\x02\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\"\xfe\x02\n" +
 	"\bTaskView\x12$\n" +
 	"\x04task\x18\x01 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12)\n" +
@@ -1541,7 +1550,8 @@ const file_view_proto_rawDesc = "" +
 	"bytes_read\x18\b \x01(\x04R\tbytesRead\x12'\n" +
 	"\x0fremaining_bytes\x18\t \x01(\x04R\x0eremainingBytes\x12,\n" +
 	"\x06report\x18\n" +
-	" \x01(\v2\x14.cutwater.TaskReportR\x06report\"\xba\x01\n" +
+	" \x01(\v2\x14.cutwater.TaskReportR\x06report\x12\x18\n" +
+	"\aattempt\x18\v \x01(\rR\aattempt\"\xba\x01\n" +
 	"\rExceptionView\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12$\n" +

@@ -37,26 +37,6 @@ func slotsNeeded(plan *messages.ExecutionPlan) (n int) {
 	return n
 }
 
-// place returns the node of every subtask number: subtask i of every vertex
-// stands in the same slot (Flink's slot sharing), and the slots are filled round
-// robin over the nodes. The error says what is missing.
-func place(plan *messages.ExecutionPlan, nodes []Node) ([]string, error) {
-	need := slotsNeeded(plan)
-	var slots []string
-	for round := 0; len(slots) < need; round++ {
-		before := len(slots)
-		for _, n := range nodes {
-			if n.Slots > round && len(slots) < need {
-				slots = append(slots, n.Name)
-			}
-		}
-		if len(slots) == before {
-			return nil, fmt.Errorf("the job needs %d slots, but its %d nodes offer %d; add a node, or lower the parallelism", need, len(nodes), len(slots))
-		}
-	}
-	return slots, nil
-}
-
 // execution is one task of the current attempt.
 type execution struct {
 	task     *messages.TaskId
@@ -188,11 +168,12 @@ func (m *Master) deploy() {
 	m.started, m.swept = true, false
 	m.phase, m.sinceMs = deploying, m.elapsedMs
 	m.tasks, m.endOfData, m.finalDue = nil, false, false
-	slots, err := place(m.plan, m.config.Nodes)
+	slots, err := place(m.plan, m.config.Nodes, m.placed)
 	if err != nil {
 		m.fail(err)
 		return
 	}
+	clear(m.placed)
 	fence, fingerprint := m.fence(), m.fingerprint()
 	w := newWiring(m.plan, func(vertex string, subtask uint32) protocol.Address {
 		return TaskAddress(slots[subtask], fence, &messages.TaskId{Vertex: vertex, Subtask: subtask})
@@ -221,6 +202,7 @@ func (m *Master) deploy() {
 				state:   messages.TaskState_TASK_DEPLOYING,
 			})
 			m.silent[slots[subtask]] = 0
+			m.placed[subtask] = slots[subtask]
 		}
 	}
 	m.assignment = nil // the tasks have it; it may be large

@@ -168,6 +168,7 @@ type Master struct {
 	triggered  map[uint64]string   // the hook of each call for a checkpoint that is outstanding
 	sources    []*source
 	tasks      []*execution           // in plan order
+	placed     places                 // of the last attempt, whosever it was
 	executions *checkpoint.Executions // the same for the coordinator
 	silent     map[string]int         // ticks since the node was heard, by its name
 	endOfData  bool                   // all tasks have reported it
@@ -206,6 +207,7 @@ func NewMaster(c MasterConfig) (*Master, error) {
 		timers:    make(map[string]uint64),
 		asked:     make(map[uint64]proto.Message),
 		silent:    make(map[string]int),
+		placed:    make(places),
 		triggered: make(map[uint64]string),
 		status:    messages.JobStatus_CREATED,
 		plan:      plan,

@@ -142,22 +142,6 @@ func checkWiring(t *rapid.T, plan *messages.ExecutionPlan) {
 	}
 }
 
-// TestPlace: slots are filled round robin, and too few are an error that says
-// what is missing.
-func TestPlace(t *testing.T) {
-	plan := &messages.ExecutionPlan{Vertices: []*messages.Vertex{{Parallelism: 2}, {Parallelism: 5}}}
-	got, err := place(plan, []Node{{"a", 3}, {"b", 1}, {"c", 2}})
-	if err != nil || fmt.Sprint(got) != "[a b c a c]" {
-		t.Fatalf("placed %v, %v", got, err)
-	}
-	if _, err := place(plan, []Node{{"a", 3}, {"b", 1}}); err == nil || !strings.Contains(err.Error(), "needs 5 slots") {
-		t.Fatalf("four slots for five: %v", err)
-	}
-	if _, err := place(plan, nil); err == nil {
-		t.Fatal("placed on no nodes")
-	}
-}
-
 // A plan with more channels or tasks than a job may have is refused, with the edge
 // that has the most of them; one at the limit is not.
 func TestPlanSize(t *testing.T) {

@@ -174,6 +174,7 @@ func (m *Master) proposeStatus(status messages.JobStatus) {
 	c := &messages.SetJobStatus{Job: m.config.Job, Epoch: m.epoch, Status: status, AtMs: m.nowMs}
 	if status == messages.JobStatus_RUNNING {
 		c.Deployment = &messages.Deployment{Attempt: m.attempt, Slots: m.slotsOf(func(*execution) bool { return true })}
+		m.placed.record(c.Deployment)
 	}
 	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {
 		c.Failure = describe.Error(m.failure)

@@ -89,6 +89,7 @@ func (m *Master) mayBeAdopted(r *messages.JobRecord) {
 	if r.Status != messages.JobStatus_RUNNING || d == nil {
 		return
 	}
+	m.placed = placesOf(d)
 	switch {
 	case m.config.Anew:
 		m.event(NotAdopted{Attempt: d.Attempt, Why: "the coordinators before this one failed too often"})
@@ -374,6 +375,7 @@ func (m *Master) adopt() {
 	m.attempts, m.attempt = 1, t.deployment.Attempt
 	m.started, m.swept = true, false
 	m.phase, m.sinceMs = deploying, m.elapsedMs
+	clear(m.placed)
 	fence := m.fence()
 	for i, v := range m.plan.Vertices {
 		for subtask := range v.Parallelism {
@@ -387,6 +389,7 @@ func (m *Master) adopt() {
 			}
 			m.tasks = append(m.tasks, e)
 			m.silent[f.node] = 0
+			m.placed[subtask] = f.node
 		}
 	}
 	m.event(Adopted{Attempt: m.attempt, Checkpoint: t.completed, Tasks: len(m.tasks)})
