@@ -366,8 +366,7 @@ func (o *sinkOperator[T]) Close() error {
 	if o.writer == nil {
 		return nil
 	}
-	o.queue.clear()
-	job := o.queue.add(func(context.Context) error { return o.writer.Close() })
+	job := o.queue.end(func(context.Context) error { return o.writer.Close() })
 	o.ctx.Async(job.run, func(error) {})
 	return nil
 }

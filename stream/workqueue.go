@@ -6,8 +6,13 @@ import (
 	"sync"
 )
 
-// errClosed is the end of work that its sink no longer wants.
-var errClosed = errors.New("stream: the sink was closed")
+var (
+	// errClosed is the end of work that its sink no longer wants.
+	errClosed = errors.New("stream: the sink was closed")
+	// errPanicked is the end of work that panicked; the panic itself goes to whoever
+	// ran it.
+	errPanicked = errors.New("stream: the sink's work panicked")
+)
 
 // workQueue runs work in order and one at a time, wherever it is run: whoever
 // runs a job first runs those before it. So no work waits for other work that
@@ -24,8 +29,10 @@ type workQueue struct {
 type job struct {
 	queue *workQueue
 	work  func(context.Context) error
-	ran   bool
-	err   error
+	// always: it runs also after a failure.
+	always bool
+	ran    bool
+	err    error
 }
 
 // add puts work at the end of the queue.
@@ -37,14 +44,17 @@ func (q *workQueue) add(work func(context.Context) error) *job {
 	return j
 }
 
-// clear drops what has not started.
-func (q *workQueue) clear() {
+// end drops what has not started and adds the last work, which runs whatever became of
+// the work before it: it is what gives files and connections back.
+func (q *workQueue) end(work func(context.Context) error) *job {
+	j := &job{queue: q, work: work, always: true}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, j := range q.jobs {
-		j.ran, j.err = true, errClosed
+	for _, dropped := range q.jobs {
+		dropped.ran, dropped.err = true, errClosed
 	}
-	q.jobs, q.failed = nil, nil
+	q.jobs = []*job{j}
+	return j
 }
 
 // run runs the job, after those before it, and returns its error.
@@ -54,19 +64,36 @@ func (j *job) run(ctx context.Context) error {
 	defer q.running.Unlock()
 	for {
 		q.mu.Lock()
-		if j.ran {
-			defer q.mu.Unlock()
-			return j.err
-		}
-		first, err := q.jobs[0], q.failed
-		q.jobs = q.jobs[1:]
+		ran, err := j.ran, j.err
 		q.mu.Unlock()
-		if err == nil {
-			err = first.work(ctx)
+		if ran {
+			return err
 		}
+		q.runFirst(ctx)
+	}
+}
+
+// runFirst runs the job that waits the longest. A panic must not leave the queue as if
+// that job had done its work:
+//
+//  1. a flush panics and lets go of running
+//  2. the next job, which prepares a checkpoint without the records of that flush, runs
+//  3. it is acknowledged before the task has heard of 1, and the checkpoint completes
+//
+// (TestWorkQueuePanic)
+func (q *workQueue) runFirst(ctx context.Context) {
+	q.mu.Lock()
+	first, err := q.jobs[0], q.failed
+	q.jobs = q.jobs[1:]
+	q.mu.Unlock()
+	defer func() {
 		q.mu.Lock()
 		first.ran, first.err, q.failed = true, err, err
 		q.mu.Unlock()
+	}()
+	if err == nil || first.always {
+		err = errPanicked
+		err = first.work(ctx)
 	}
 }
 
