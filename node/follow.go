@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"cutwater/cluster/membership"
@@ -33,6 +34,13 @@ func (s *session) met(e membership.Event) {
 		return
 	}
 	s.happened(e)
+	if e.Kind == membership.Refused && membership.Superseded(s.gossip.Self().Meta, e.Member.Meta) {
+		select {
+		case s.superseded <- e.Member.Meta.ClusterId:
+		default: // it is known
+		}
+		return
+	}
 	if e.Kind == membership.Refused && errors.Is(e.Reason, membership.ErrOtherCluster) && membership.Yields(s.gossip.Self().Meta, e.Member.Meta) {
 		s.start(func() { s.yield(e.Member.Meta.ClusterId) })
 	}
@@ -79,8 +87,10 @@ func (s *session) describe() {
 	}
 	self := s.gossip.Self().Meta
 	provisional, used := status.Provisional, uint32(s.runtime.SlotsInUse())
-	if self.ClusterId != id || self.Provisional != provisional || self.SlotsUsed != used {
-		if err := s.gossip.Update(func(m *messages.NodeMeta) { m.ClusterId, m.Provisional, m.SlotsUsed = id, provisional, used }); err != nil && s.ctx.Err() == nil {
+	if self.ClusterId != id || self.Provisional != provisional || self.SlotsUsed != used || !slices.Equal(self.Supersedes, status.Supersedes) {
+		if err := s.gossip.Update(func(m *messages.NodeMeta) {
+			m.ClusterId, m.Provisional, m.SlotsUsed, m.Supersedes = id, provisional, used, status.Supersedes
+		}); err != nil && s.ctx.Err() == nil {
 			s.member.options.Log.Warn("the other nodes are not told of the cluster", "error", err)
 		}
 	}

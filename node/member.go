@@ -89,7 +89,8 @@ type Member struct {
 	session *session // the present one
 	changed chan struct{}
 	closed  bool
-	failure error // why there is no session
+	failure error         // why there is no session, and never will be
+	failed  chan struct{} // closed when there is a failure
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -106,7 +107,7 @@ func StartMember(o MemberOptions) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{options: o, lock: lock, started: time.Now(), events: newEventLog(), changed: make(chan struct{})}
+	m := &Member{options: o, lock: lock, started: time.Now(), events: newEventLog(), changed: make(chan struct{}), failed: make(chan struct{})}
 	if m.http, err = listenHTTP(o.Bind, o.Ports.HTTP); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -169,23 +170,32 @@ func listen(bind netip.Addr, port uint16, what string) (net.Listener, error) {
 // run keeps a session, and replaces it when its cluster has given way to another.
 func (m *Member) run(ctx context.Context, s *session) {
 	for {
+		var next *session
+		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.yielded:
+			next, err = s.rejoin()
+		case by := <-s.superseded:
+			err = s.end(by)
 		}
-		next, err := s.rejoin()
 		m.mu.Lock()
 		m.session, m.failure = next, err
 		m.mu.Unlock()
 		m.notify()
 		if err != nil {
-			m.options.Log.Error("the node cannot join the other cluster", "error", err)
+			m.options.Log.Error("the node has no cluster any more", "error", err)
+			close(m.failed)
 			return
 		}
 		s = next
 	}
 }
+
+// Failed is closed when the node has no cluster any more and will not have one: it can
+// only be closed. AwaitReady says why.
+func (m *Member) Failed() <-chan struct{} { return m.failed }
 
 // current is the present session, or why there is none.
 func (m *Member) current() (*session, error) {

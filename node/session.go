@@ -46,6 +46,8 @@ type session struct {
 	opened  chan struct{} // closed when all of the above is there
 	news    chan struct{} // the roster may have changed
 	yielded chan struct{} // closed when the cluster has given way to another
+	// superseded gets the id of the cluster as which this one goes on without it.
+	superseded chan string
 
 	mu         sync.Mutex
 	away       string          // why the node is not ready, or empty
@@ -57,7 +59,7 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 	o := m.options
 	s = &session{member: m, clock: system.NewWallClock(), pool: system.NewPool(executorSlots),
 		programs: &programs{registered: o.Programs, build: m.buildProgram},
-		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), cancelling: map[string]bool{}, away: "it has not found its cluster yet"}
+		opened:   make(chan struct{}), news: make(chan struct{}, 1), yielded: make(chan struct{}), superseded: make(chan string, 1), cancelling: map[string]bool{}, away: "it has not found its cluster yet"}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -173,7 +175,7 @@ func (s *session) startGossip(ports *messages.NodePorts) (err error) {
 	ports.Http = uint32(portOfListener(s.member.http))
 	s.gossip, err = membership.Start(membership.Config{
 		Identity: s.identity,
-		Meta: &messages.NodeMeta{ClusterName: o.ClusterName, ClusterId: status.ClusterID, Provisional: status.Provisional,
+		Meta: &messages.NodeMeta{ClusterName: o.ClusterName, ClusterId: status.ClusterID, Provisional: status.Provisional, Supersedes: status.Supersedes,
 			Ports: ports, Zone: o.Zone, Slots: uint32(o.Slots), Version: o.Version},
 		Bind: netip.AddrPortFrom(o.Bind, o.Ports.Gossip), Advertise: netip.AddrPortFrom(o.Advertise, 0),
 		Secret: o.Secret, Preset: o.Preset, FS: o.FS, Dir: o.DataDir, OnEvent: s.met, Log: o.Log,
@@ -232,6 +234,13 @@ func (s *session) rejoin() (*session, error) {
 		return nil, err
 	}
 	return openSession(s.member, true)
+}
+
+// end ends this session, whose cluster goes on as another one without this node, and
+// sees to it that the next start of the node does not begin one.
+func (s *session) end(by string) error {
+	dir := path.Join(s.member.options.DataDir, "metadata")
+	return errors.Join(replicated.SupersededBy(by, dir), s.store.Supersede(by), s.close(untold))
 }
 
 // handOver bounds how long a node that leaves waits for another one to lead.

@@ -3,6 +3,7 @@ package membership
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"cutwater/messages"
 )
@@ -26,7 +27,7 @@ var (
 )
 
 // Admit says why two nodes must not be members of one cluster, or nil. It is
-// symmetric: both sides refuse, or none.
+// symmetric: both sides refuse, or none, each in its own words.
 func Admit(mine, theirs *messages.NodeMeta) error {
 	switch {
 	case mine.ClusterName != theirs.ClusterName:
@@ -36,11 +37,22 @@ func Admit(mine, theirs *messages.NodeMeta) error {
 			theirs.OldestProtocolVersion, theirs.ProtocolVersion, mine.OldestProtocolVersion, mine.ProtocolVersion)
 	case mine.ClusterId == "" || theirs.ClusterId == "" || mine.ClusterId == theirs.ClusterId:
 		return nil
+	case Superseded(mine, theirs):
+		return fmt.Errorf("%w %q: %s, which goes on there as %s without this node", ErrOtherCluster, mine.ClusterName, mine.ClusterId, theirs.ClusterId)
+	case Superseded(theirs, mine):
+		return fmt.Errorf("%w %q: %s, which goes on here as %s without that node; it ends", ErrOtherCluster, mine.ClusterName, theirs.ClusterId, mine.ClusterId)
 	case !mine.Provisional && !theirs.Provisional:
 		return fmt.Errorf("%w %q: %s there, %s here, and both have jobs, so they never merge; give one of them another name, or cancel its jobs and remove its data folders",
 			ErrOtherCluster, mine.ClusterName, theirs.ClusterId, mine.ClusterId)
 	}
 	return fmt.Errorf("%w %q: %s there, %s here; the one that has no jobs gives way", ErrOtherCluster, mine.ClusterName, theirs.ClusterId, mine.ClusterId)
+}
+
+// Superseded reports whether the other's cluster was made of this node's, after most of
+// its voters were lost: this node's log is of the past then.
+func Superseded(mine, theirs *messages.NodeMeta) bool {
+	return mine.ClusterName == theirs.ClusterName && mine.ClusterId != "" && mine.ClusterId != theirs.ClusterId &&
+		slices.Contains(theirs.Supersedes, mine.ClusterId)
 }
 
 // Yields reports whether this node's cluster gives way to the other's: its nodes

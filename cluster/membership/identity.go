@@ -74,6 +74,22 @@ func OpenIdentity(fsys vfs.FS, dir, clusterName string, random io.Reader) (*Iden
 	return id, nil
 }
 
+// ReadIdentity reads who a data folder is, the node's id and the name of its cluster,
+// without opening it. The error wraps ErrIdentity or fs.ErrNotExist, or is that of the
+// file system.
+func ReadIdentity(fsys vfs.FS, dir string) (node, clusterName string, err error) {
+	file := path.Join(dir, identityFile)
+	content, err := vfs.ReadFile(fsys, file)
+	if err != nil {
+		return "", "", err
+	}
+	id, clusterName, err := parseIdentity(string(content))
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %s: %w", ErrIdentity, file, err)
+	}
+	return id.Node, clusterName, nil
+}
+
 // Close lets another process open the folder.
 func (i *Identity) Close() error { return i.lock.Close() }
 

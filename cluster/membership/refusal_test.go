@@ -70,6 +70,7 @@ func TestOthersAreRefused(t *testing.T) {
 	}{
 		{newFolder(randomName()).run(t, as("1111")), ErrOtherName},
 		{newFolder(name).run(t, as("2222")), ErrOtherCluster},
+		{newFolder(name).run(t, func(c *Config) { c.Meta.ClusterId, c.Meta.Supersedes = "3333", []string{"2222", "1111"} }), ErrOtherCluster},
 	} {
 		for range 3 {
 			if err := test.other.join(a); !errors.Is(err, test.want) || strings.Contains(err.Error(), "\n") {

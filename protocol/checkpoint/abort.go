@@ -24,7 +24,7 @@ func (c *Coordinator) abort(p *pendingCheckpoint, reason messages.FailureReason,
 	for _, i := range p.plan.await {
 		t := p.plan.tasks[i]
 		c.send(t.Address, &messages.NotifyCheckpointAborted{
-			Fence: c.fence(p.plan.attempt), Task: t.Task, Checkpoint: p.id,
+			Fence: c.fence(t.Attempt), Task: t.Task, Checkpoint: p.id,
 			LatestCompleted: c.Latest().GetCheckpoint(), TimestampMs: p.timestampMs,
 		})
 	}

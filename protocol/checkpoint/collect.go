@@ -20,7 +20,7 @@ func (c *Coordinator) acknowledge(m *messages.AcknowledgeCheckpoint) {
 		c.acknowledgeLate(m)
 		return
 	}
-	task := p.plan.find(m.Task)
+	task := p.plan.find(m.Task, m.GetFence().GetAttempt())
 	result := p.acknowledge(task, m)
 	c.emit(Acknowledged{p.id, m.Task, result})
 	switch result {
@@ -61,7 +61,7 @@ func (c *Coordinator) acknowledgeLate(m *messages.AcknowledgeCheckpoint) {
 		result = Duplicate
 		if e.phase == aborted {
 			result = Discarded
-			if task := e.plan.find(m.Task); task >= 0 && m.GetFence().GetAttempt() == e.plan.attempt {
+			if task := e.plan.find(m.Task, m.GetFence().GetAttempt()); task >= 0 {
 				e.stats.report(task, c.nowMs, m.Metrics)
 			}
 			c.discardSnapshot(m, "the checkpoint was aborted")
@@ -79,7 +79,7 @@ func (c *Coordinator) decline(m *messages.DeclineCheckpoint) {
 	switch {
 	case p == nil || p.phase == finalizing:
 		c.drop("decline", m.Task, m.Checkpoint, "the checkpoint is over")
-	case p.plan.attempt != m.GetFence().GetAttempt() || p.plan.find(m.Task) < 0:
+	case p.plan.find(m.Task, m.GetFence().GetAttempt()) < 0:
 		c.drop("decline", m.Task, m.Checkpoint, "the task or its attempt has no part in the checkpoint")
 	default:
 		reason := m.Reason
@@ -104,7 +104,7 @@ func (c *Coordinator) abortEndedTasks() {
 			continue
 		}
 		reason := messages.FailureReason_TASK_FAILURE
-		if c.executions.Attempt == p.plan.attempt && c.executions.Tasks[task].State == messages.TaskState_TASK_FINISHED {
+		if now := c.executions.Tasks[task]; now.Attempt == p.plan.tasks[task].Attempt && now.State == messages.TaskState_TASK_FINISHED {
 			reason = messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING
 		}
 		c.abort(p, reason, fmt.Sprintf("task %s ended before it acknowledged", taskName(p.plan.tasks[task].Task)), false)

@@ -120,7 +120,7 @@ func (c *Coordinator) complete(p *pendingCheckpoint) {
 	for _, i := range p.plan.await {
 		t := p.plan.tasks[i]
 		c.send(t.Address, &messages.NotifyCheckpointComplete{
-			Fence: c.fence(p.plan.attempt), Task: t.Task, Checkpoint: p.id, TimestampMs: p.timestampMs, Subsumed: newestDiscardable(subsumed),
+			Fence: c.fence(t.Attempt), Task: t.Task, Checkpoint: p.id, TimestampMs: p.timestampMs, Subsumed: newestDiscardable(subsumed),
 		})
 	}
 	for _, e := range subsumed {

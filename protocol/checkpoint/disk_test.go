@@ -211,7 +211,7 @@ func (m *model) restored() {
 // leavesNothing: the sweep at the end of a job that keeps no checkpoint takes every
 // file, whoever left it. Savepoints are their users'.
 func (m *model) leavesNothing() {
-	last := &modelSweep{task: m.c.SweepBefore(m.exec.Attempt + 1)}
+	last := &modelSweep{task: m.c.SweepBefore(m.attempt() + 1)}
 	for !last.step(&m.disk) {
 	}
 	m.check()

@@ -88,7 +88,7 @@ func newPending(id uint64, nowMs int64, r *request, p *plan) *pendingCheckpoint 
 
 // acknowledge enters a task's snapshot, nil for a task without state.
 func (p *pendingCheckpoint) acknowledge(task int, a *messages.AcknowledgeCheckpoint) AckResult {
-	if task < 0 || a.GetFence().GetAttempt() != p.plan.attempt || !p.parts[task].awaited {
+	if task < 0 || !p.parts[task].awaited {
 		return Unknown
 	}
 	part := &p.parts[task]
@@ -118,7 +118,7 @@ func (p *pendingCheckpoint) states() []*messages.OperatorSubtaskState {
 // it ended or was replaced, or -1.
 func (p *pendingCheckpoint) waitsFor(e *Executions) int {
 	for _, i := range p.plan.await {
-		if !p.parts[i].acknowledged && (e.Attempt != p.plan.attempt || e.Tasks[i].State != messages.TaskState_TASK_RUNNING) {
+		if t := e.Tasks[i]; !p.parts[i].acknowledged && (t.Attempt != p.plan.tasks[i].Attempt || t.State != messages.TaskState_TASK_RUNNING) {
 			return i
 		}
 	}

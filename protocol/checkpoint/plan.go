@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"slices"
 
 	"cutwater/messages"
 	"cutwater/protocol"
@@ -11,14 +12,15 @@ import (
 // subtasks of the first vertex, of the second, and so on. The coordinator keeps
 // it; whoever sets it does not change it afterwards.
 type Executions struct {
-	Attempt uint32
-	Plan    *messages.ExecutionPlan
-	Tasks   []Execution
+	Plan  *messages.ExecutionPlan
+	Tasks []Execution
 }
 
 // Execution is one task of the attempt.
 type Execution struct {
 	Task *messages.TaskId
+	// Attempt is the task's own: after the restart of a region the tasks have several.
+	Attempt uint32
 	// Vertex is the index of the task's vertex in the plan.
 	Vertex int
 	State  messages.TaskState
@@ -34,9 +36,8 @@ type Execution struct {
 // plan is who takes part in one checkpoint (Flink: CheckpointPlan). It is fixed
 // when the checkpoint gets its id.
 type plan struct {
-	attempt uint32
-	graph   *messages.ExecutionPlan
-	tasks   []Execution
+	graph *messages.ExecutionPlan
+	tasks []Execution
 	// trigger are the tasks that are asked: those that run without a running
 	// predecessor. await are those that must acknowledge, the same that are told
 	// the outcome: all that run. Both are indexes of tasks.
@@ -50,7 +51,7 @@ func calculatePlan(e *Executions, afterTasksFinish bool) (*plan, error) {
 	if e == nil || len(e.Tasks) == 0 {
 		return nil, fmt.Errorf("no task is deployed")
 	}
-	p := &plan{attempt: e.Attempt, graph: e.Plan, tasks: e.Tasks}
+	p := &plan{graph: e.Plan, tasks: slices.Clone(e.Tasks)}
 	running := make([]bool, len(e.Tasks))
 	for i, t := range e.Tasks {
 		switch {
@@ -113,12 +114,15 @@ func (p *plan) firstTasks() []int {
 	return first
 }
 
-// find returns the index of a task, or -1.
-func (p *plan) find(id *messages.TaskId) int {
+// find returns the index of the task in the attempt that takes part, or -1.
+func (p *plan) find(id *messages.TaskId, attempt uint32) int {
 	next := 0
 	for _, v := range p.graph.GetVertices() {
 		if v.Id == id.GetVertex() && id.GetSubtask() < v.Parallelism {
-			return next + int(id.Subtask)
+			if i := next + int(id.Subtask); p.tasks[i].Attempt == attempt {
+				return i
+			}
+			return -1
 		}
 		next += int(v.Parallelism)
 	}

@@ -17,7 +17,7 @@ import (
 func TestPlanProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := uint32(rapid.IntRange(1, 4).Draw(t, "parallelism"))
-		e := &Executions{Attempt: 3, Plan: &messages.ExecutionPlan{}}
+		e := &Executions{Plan: &messages.ExecutionPlan{}}
 		for v := range rapid.IntRange(1, 5).Draw(t, "vertices") {
 			id := fmt.Sprintf("v%d", v)
 			e.Plan.Vertices = append(e.Plan.Vertices, &messages.Vertex{Id: id, Parallelism: width})
@@ -28,7 +28,7 @@ func TestPlanProperties(t *testing.T) {
 			}
 			for s := range width {
 				state := rapid.SampledFrom([]messages.TaskState{messages.TaskState_TASK_RUNNING, messages.TaskState_TASK_FINISHED}).Draw(t, "state")
-				e.Tasks = append(e.Tasks, Execution{Task: &messages.TaskId{Vertex: id, Subtask: s}, Vertex: v, State: state, Address: protocol.Address(id)})
+				e.Tasks = append(e.Tasks, Execution{Task: &messages.TaskId{Vertex: id, Subtask: s}, Attempt: 3, Vertex: v, State: state, Address: protocol.Address(id)})
 			}
 		}
 		runs := func(i int) bool { return e.Tasks[i].State == messages.TaskState_TASK_RUNNING }
@@ -64,8 +64,8 @@ func TestPlanProperties(t *testing.T) {
 			if runs(to) && !reached[to] {
 				t.Fatalf("no barrier reaches task %s", taskName(e.Tasks[to].Task))
 			}
-			if p.find(e.Tasks[to].Task) != to {
-				t.Fatalf("task %s was found at %d, want %d", taskName(e.Tasks[to].Task), p.find(e.Tasks[to].Task), to)
+			if p.find(e.Tasks[to].Task, e.Tasks[to].Attempt) != to {
+				t.Fatalf("task %s was found at %d, want %d", taskName(e.Tasks[to].Task), p.find(e.Tasks[to].Task, e.Tasks[to].Attempt), to)
 			}
 		}
 	})

@@ -113,6 +113,9 @@ func (m *model) start() {
 	m.deploy(uint32(m.epoch)*1000 + 1)
 }
 
+// attempt is that of the tasks.
+func (m *model) attempt() uint32 { return m.exec.Tasks[0].Attempt }
+
 func (m *model) deploy(attempt uint32) {
 	m.ghosts = append(m.ghosts, m.tasks...)
 	m.tasks = nil
@@ -120,7 +123,7 @@ func (m *model) deploy(attempt uint32) {
 		fence := &messages.Fence{Job: "j", Epoch: m.epoch, Attempt: attempt}
 		m.tasks = append(m.tasks, &modelTask{name: name, fence: fence, snapshots: map[uint64][]string{}})
 	}
-	m.exec = &checkpoint.Executions{Attempt: attempt, Plan: &messages.ExecutionPlan{
+	m.exec = &checkpoint.Executions{Plan: &messages.ExecutionPlan{
 		Vertices: []*messages.Vertex{{Id: "a", Parallelism: 1, Operators: []string{"a"}}, {Id: "b", Parallelism: 1, Operators: []string{"b"}}},
 		Edges:    []*messages.PlanEdge{{From: "a", To: "b", Partitioning: messages.Partitioning_HASH}},
 	}}
@@ -132,7 +135,7 @@ func (m *model) deploy(attempt uint32) {
 			}
 		}
 		task.confirmed = increment(task.confirmed)
-		m.exec.Tasks = append(m.exec.Tasks, checkpoint.Execution{Task: taskID(task.name), Vertex: i, State: messages.TaskState_TASK_RUNNING, Address: protocol.Address(task.name)})
+		m.exec.Tasks = append(m.exec.Tasks, checkpoint.Execution{Task: taskID(task.name), Attempt: attempt, Vertex: i, State: messages.TaskState_TASK_RUNNING, Address: protocol.Address(task.name)})
 	}
 	m.c.SetExecutions(m.exec)
 }
@@ -173,7 +176,7 @@ func (m *model) step() {
 	case n < 98:
 		m.do(m.c.Failover(m.nowMs))
 		if !m.c.Finalizing() {
-			m.deploy(m.exec.Attempt + 1)
+			m.deploy(m.attempt() + 1)
 		}
 	default:
 		m.do(m.c.Step(m.nowMs, &messages.DeclineCheckpoint{
@@ -341,7 +344,7 @@ func (m *model) do(fx *protocol.Effects) {
 	}
 	for _, e := range fx.Events {
 		if done, ok := e.(checkpoint.Completed); ok && done.Type != messages.CheckpointType_SAVEPOINT && !m.chance(2) {
-			m.disk.sweeps = append(m.disk.sweeps, &modelSweep{task: m.c.SweepBefore(m.exec.Attempt)})
+			m.disk.sweeps = append(m.disk.sweeps, &modelSweep{task: m.c.SweepBefore(m.attempt())})
 		}
 	}
 	clear(m.permitted)
@@ -400,7 +403,7 @@ func (m *model) settle() {
 	quiet()
 	m.do(m.c.Failover(m.nowMs))
 	quiet()
-	m.deploy(m.exec.Attempt + 1)
+	m.deploy(m.attempt() + 1)
 	m.requests++
 	m.do(m.c.Step(m.nowMs, &messages.RequestCheckpoint{Job: "j", Request: m.requests, Type: messages.CheckpointType_CHECKPOINT}))
 	quiet()

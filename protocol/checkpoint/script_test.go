@@ -169,7 +169,7 @@ func (w *world) configure(d *script.Directive) error {
 
 // deploy makes an attempt whose tasks all run.
 func (w *world) deploy(d *script.Directive) error {
-	e := &checkpoint.Executions{Attempt: uint32(d.Int("attempt", 1)), Plan: &messages.ExecutionPlan{}}
+	e := &checkpoint.Executions{Plan: &messages.ExecutionPlan{}}
 	for line := range strings.Lines(d.Body) {
 		f := strings.Fields(line)
 		if f[1] == "->" {
@@ -186,7 +186,7 @@ func (w *world) deploy(d *script.Directive) error {
 		}
 		for s := range v.Parallelism {
 			e.Tasks = append(e.Tasks, checkpoint.Execution{
-				Task: &messages.TaskId{Vertex: v.Id, Subtask: s}, Vertex: len(e.Plan.Vertices), State: messages.TaskState_TASK_RUNNING,
+				Task: &messages.TaskId{Vertex: v.Id, Subtask: s}, Attempt: uint32(d.Int("attempt", 1)), Vertex: len(e.Plan.Vertices), State: messages.TaskState_TASK_RUNNING,
 				Address: protocol.Address(fmt.Sprintf("%s/%d", v.Id, s)),
 			})
 		}
@@ -218,7 +218,7 @@ func (w *world) change(d *script.Directive) error {
 }
 
 func (w *world) fence(d *script.Directive) *messages.Fence {
-	return &messages.Fence{Job: d.Arg("job", "j"), Epoch: uint64(d.Int("epoch", 1)), Attempt: uint32(d.Int("attempt", int64(w.tasks.Attempt)))}
+	return &messages.Fence{Job: d.Arg("job", "j"), Epoch: uint64(d.Int("epoch", 1)), Attempt: uint32(d.Int("attempt", int64(w.tasks.Tasks[0].Attempt)))}
 }
 
 // acknowledge sends an ack: new=(file..) are shared segments that it wrote,

@@ -240,7 +240,7 @@ func (c *Coordinator) triggerTasks(p *pendingCheckpoint) {
 	for _, i := range p.plan.trigger {
 		t := p.plan.tasks[i]
 		c.send(t.Address, &messages.TriggerCheckpoint{
-			Fence: c.fence(p.plan.attempt), Task: t.Task, Checkpoint: p.id, TimestampMs: p.timestampMs, Options: options,
+			Fence: c.fence(t.Attempt), Task: t.Task, Checkpoint: p.id, TimestampMs: p.timestampMs, Options: options,
 		})
 	}
 	c.emit(Triggered{p.id, p.kind, len(p.plan.trigger), len(p.plan.await)})

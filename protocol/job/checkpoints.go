@@ -145,7 +145,7 @@ func (m *Master) requestCheckpoint(r *messages.RequestCheckpoint) {
 // setExecutions tells the coordinator how the tasks stand; Poll or the next step
 // draws the conclusions.
 func (m *Master) setExecutions() {
-	m.executions = &checkpoint.Executions{Attempt: m.attempt, Plan: m.plan, Tasks: make([]checkpoint.Execution, len(m.tasks))}
+	m.executions = &checkpoint.Executions{Plan: m.plan, Tasks: make([]checkpoint.Execution, len(m.tasks))}
 	for i, e := range m.tasks {
 		e.index = i
 		m.setExecution(e)
@@ -157,6 +157,7 @@ func (m *Master) setExecutions() {
 func (m *Master) setExecution(e *execution) {
 	m.executions.Tasks[e.index] = checkpoint.Execution{
 		Task:             e.task,
+		Attempt:          e.attempt(),
 		Vertex:           e.vertex,
 		State:            e.state,
 		Address:          e.address,

@@ -53,6 +53,9 @@ type execution struct {
 
 func (e *execution) terminal() bool { return terminal(e.state) }
 
+// attempt is the task's own: those of other regions may have others.
+func (e *execution) attempt() uint32 { return e.deploy.Fence.Attempt }
+
 func terminal(s messages.TaskState) bool {
 	switch s {
 	case messages.TaskState_TASK_FINISHED, messages.TaskState_TASK_CANCELED, messages.TaskState_TASK_FAILED:

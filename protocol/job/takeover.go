@@ -353,8 +353,7 @@ func (m *Master) takeOut() error {
 		var received []*messages.ReceivedSplit
 		v := m.plan.Vertices[s.vertex]
 		for subtask := range v.Parallelism {
-			a := m.takeover.accounts[taskName(&messages.TaskId{Vertex: v.Id, Subtask: subtask})]
-			received = append(received, a.GetReceived()...)
+			received[subtask] = m.takeover.accounts[taskName(&messages.TaskId{Vertex: v.Id, Subtask: subtask})].GetReceived()
 		}
 		if err := s.enumerator.TakeOut(received); err != nil {
 			return err

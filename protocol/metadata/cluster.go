@@ -1,6 +1,10 @@
 package metadata
 
-import "cutwater/messages"
+import (
+	"slices"
+
+	"cutwater/messages"
+)
 
 // ClusterID returns the name of the cluster whose log this is, or nothing before
 // FoundCluster.
@@ -12,6 +16,25 @@ func (m *Machine) Provisional() bool { return len(m.jobs) == 0 }
 
 // YieldedTo returns the id of the cluster to which this one has yielded, if it has.
 func (m *Machine) YieldedTo() string { return m.yieldedTo }
+
+// maxSuperseded is how many clusters of before are remembered.
+const maxSuperseded = 3
+
+// Supersede makes the log that of a new cluster, after most of the voters were lost. It
+// is no command, since nobody is left who could agree: it is done to a copy of which a
+// person has said that it is the truth now. Who belongs to a cluster of before knows by
+// its id that it does not belong to this one.
+func (m *Machine) Supersede(clusterID string) {
+	if m.clusterID != "" && m.clusterID != clusterID {
+		m.supersedes = slices.Insert(m.supersedes, 0, m.clusterID)
+		m.supersedes = m.supersedes[:min(len(m.supersedes), maxSuperseded)]
+	}
+	m.clusterID = clusterID
+}
+
+// Supersedes returns the ids of the clusters that this one was made of, the newest
+// first.
+func (m *Machine) Supersedes() []string { return slices.Clone(m.supersedes) }
 
 // foundCluster names the cluster. Repeating it is success.
 func (m *Machine) foundCluster(c *messages.FoundCluster) *messages.MetadataResult {

@@ -18,6 +18,8 @@ type Machine struct {
 
 	clusterID string // empty until FoundCluster
 	yieldedTo string // empty until YieldCluster
+
+	supersedes []string // see Supersede
 }
 
 // Index returns the index of the last applied command, 0 at first.
@@ -74,7 +76,8 @@ func (m *Machine) Jobs() []*messages.JobRecord {
 
 // Snapshot returns a copy of the whole state.
 func (m *Machine) Snapshot() *messages.MetadataSnapshot {
-	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs(), ClusterId: m.clusterID, YieldedTo: m.yieldedTo}
+	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs(), ClusterId: m.clusterID, YieldedTo: m.yieldedTo,
+		Supersedes: slices.Clone(m.supersedes)}
 }
 
 // Restore replaces the state by a snapshot's, which it copies. It refuses one
@@ -87,7 +90,7 @@ func (m *Machine) Restore(s *messages.MetadataSnapshot) error {
 		}
 	}
 	s = proto.CloneOf(s)
-	m.index, m.jobs, m.clusterID, m.yieldedTo = s.Index, s.Jobs, s.ClusterId, s.YieldedTo
+	m.index, m.jobs, m.clusterID, m.yieldedTo, m.supersedes = s.Index, s.Jobs, s.ClusterId, s.YieldedTo, s.Supersedes
 	return nil
 }
 

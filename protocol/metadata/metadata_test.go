@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,5 +230,23 @@ func TestEnded(t *testing.T) {
 		if Ended(status) != want {
 			t.Errorf("%s: ended is %t", status, !want)
 		}
+	}
+}
+
+// A log that becomes that of a new cluster remembers the three before it, and keeps
+// that in snapshots.
+func TestSupersede(t *testing.T) {
+	var m Machine
+	id := func(i int) string { return fmt.Sprintf("%032x", i) }
+	for i := range 6 {
+		m.Supersede(id(i))
+		m.Supersede(id(i)) // repeated
+	}
+	var copied Machine
+	if err := copied.Restore(m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{id(4), id(3), id(2)}; copied.ClusterID() != id(5) || !slices.Equal(copied.Supersedes(), want) {
+		t.Errorf("it is cluster %s, made of %v, not of %v", copied.ClusterID(), copied.Supersedes(), want)
 	}
 }

@@ -102,12 +102,12 @@ func TestRebuilt(t *testing.T) {
 		} else {
 			next.Restore(taken[completed])
 		}
-		var all []*messages.ReceivedSplit
+		all := make([][]*messages.ReceivedSplit, readers)
 		for i := range received {
 			a := &messages.TaskAccount{}
 			received[i].Completed(completed) // the new coordinator tells it
 			received[i].Report(a)
-			all = append(all, a.Received...)
+			all[i] = a.Received
 		}
 		if err := next.TakeOut(all); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,9 @@
 // because of the gate: what left the enumerator before its snapshot was with its
 // reader before the barrier, and what left it later comes behind.
 //
+// A subtask that restarts while others go on gets again what it got behind the
+// checkpoint that it is restored from ([Enumerator.Reset]).
+//
 // Splits go out in the order of discovery, save that splits of one group go out
 // in ascending ordinal: whoever reads a group's splits in the order in which they
 // were given sees the group's records in order.
@@ -29,8 +32,6 @@ package split
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sort"
 
 	"google.golang.org/protobuf/proto"
@@ -46,6 +47,9 @@ type Enumerator struct {
 	discovered bool
 	totalBytes uint64
 	unassigned []*messages.Split
+	// kept are those of unassigned that wait for one subtask, by id.
+	kept  map[string]int
+	given given
 	// subtasks holds the last request of each subtask.
 	subtasks []conversation
 }
@@ -58,7 +62,8 @@ type conversation struct {
 
 // New returns the enumerator of the source with this uid, before discovery.
 func New(uid string, parallelism int) *Enumerator {
-	return &Enumerator{uid: uid, subtasks: make([]conversation, parallelism)}
+	return &Enumerator{uid: uid, subtasks: make([]conversation, parallelism),
+		kept: make(map[string]int), given: given{subtasks: make([][]givenSplit, parallelism)}}
 }
 
 // NeedsDiscovery reports that the splits are not known yet: neither discovered
@@ -77,7 +82,7 @@ func (e *Enumerator) Discovered(d *messages.SplitsDiscovered) []*messages.SplitA
 	var answers []*messages.SplitAssignment
 	for i := range e.subtasks {
 		if c := &e.subtasks[i]; c.request != nil && c.answer == nil {
-			answers = append(answers, e.answer(c))
+			answers = append(answers, e.answer(i))
 		}
 	}
 	return answers
@@ -105,7 +110,7 @@ func (e *Enumerator) Request(r *messages.SplitRequest) []*messages.SplitAssignme
 	if !e.discovered {
 		return nil
 	}
-	return []*messages.SplitAssignment{e.answer(c)}
+	return []*messages.SplitAssignment{e.answer(int(subtask))}
 }
 
 // AddBack takes splits back that were assigned to a reader which is gone, with
@@ -116,26 +121,34 @@ func (e *Enumerator) AddBack(splits []*messages.Split) {
 }
 
 // TakeOut removes splits that readers got from the enumerator before this one, since
-// the state that this one was restored from: see [Received]. It must come before the
-// first request. The error names a split that is not there to be given, or was given
-// twice; then the enumerator is of no use.
-func (e *Enumerator) TakeOut(received []*messages.ReceivedSplit) error {
-	out := make(map[string]bool, len(received))
-	for _, r := range received {
-		if out[r.Id] {
-			return fmt.Errorf("source %q: two readers have split %q", e.uid, r.Id)
+// the state that this one was restored from: see [Received], whose reports they are by
+// subtask. It must come before the first request. The error names a split that is not
+// there to be given, or was given twice; then the enumerator is of no use.
+func (e *Enumerator) TakeOut(received [][]*messages.ReceivedSplit) error {
+	left := make(map[string]*messages.Split, len(e.unassigned))
+	for _, s := range e.unassigned {
+		left[s.Id] = s
+	}
+	out := make(map[string]bool)
+	for subtask, splits := range received {
+		for _, r := range splits {
+			s := left[r.Id]
+			switch {
+			case out[r.Id]:
+				return fmt.Errorf("source %q: two readers have split %q", e.uid, r.Id)
+			case s == nil:
+				return fmt.Errorf("source %q: a reader has split %q, which is not among those that were left to give", e.uid, r.Id)
+			}
+			out[r.Id] = true
+			delete(e.kept, r.Id)
+			e.given.subtasks[subtask] = append(e.given.subtasks[subtask], givenSplit{r.Behind, s})
 		}
-		out[r.Id] = true
 	}
 	kept := make([]*messages.Split, 0, len(e.unassigned))
 	for _, s := range e.unassigned {
 		if !out[s.Id] {
 			kept = append(kept, s)
 		}
-		delete(out, s.Id)
-	}
-	if len(out) > 0 {
-		return fmt.Errorf("source %q: a reader has split %q, which is not among those that were left to give", e.uid, slices.Min(slices.Collect(maps.Keys(out))))
 	}
 	e.unassigned = kept
 	return nil
@@ -159,11 +172,17 @@ func (e *Enumerator) TotalBytes() uint64 { return e.totalBytes }
 // Snapshot returns the state for a checkpoint. It shares the splits, which do not
 // change.
 func (e *Enumerator) Snapshot() *messages.EnumeratorState {
-	return &messages.EnumeratorState{
+	state := &messages.EnumeratorState{
 		Unassigned: append([]*messages.Split(nil), e.unassigned...),
 		Discovered: e.discovered,
 		TotalBytes: e.totalBytes,
 	}
+	for _, s := range e.unassigned {
+		if subtask, ok := e.kept[s.Id]; ok {
+			state.Kept = append(state.Kept, &messages.KeptSplit{Id: s.Id, Subtask: uint32(subtask)})
+		}
+	}
+	return state
 }
 
 // Restore replaces the state by that of a checkpoint and forgets all requests: it
@@ -173,6 +192,13 @@ func (e *Enumerator) Restore(s *messages.EnumeratorState) {
 	e.totalBytes = s.GetTotalBytes()
 	e.unassigned = inGroupOrder(append([]*messages.Split(nil), s.GetUnassigned()...))
 	clear(e.subtasks)
+	clear(e.given.subtasks)
+	clear(e.kept)
+	for _, k := range s.GetKept() {
+		if int64(k.Subtask) < int64(len(e.subtasks)) { // else its reader is gone: anybody may have it
+			e.kept[k.Id] = int(k.Subtask)
+		}
+	}
 }
 
 // String describes the enumerator in one line.
@@ -189,29 +215,26 @@ func (e *Enumerator) String() string {
 
 // answer assigns the next split to the subtask that asked. The message is a copy,
 // so that the reader may work on the split and a repetition is still the same.
-func (e *Enumerator) answer(c *conversation) *messages.SplitAssignment {
+func (e *Enumerator) answer(subtask int) *messages.SplitAssignment {
+	c := &e.subtasks[subtask]
 	a := &messages.SplitAssignment{
 		Fence:  c.request.Fence,
 		Task:   c.request.Task,
 		Uid:    e.uid,
 		Number: c.request.Number,
 	}
-	if len(e.unassigned) > 0 {
-		a.Split = e.unassigned[0]
-		e.unassigned = e.unassigned[1:]
-	} else {
-		a.NoMoreSplits = true
-	}
-	a.UnassignedLowMs, a.HasUnassignedLow = e.unassignedLow()
+	a.Split = e.next(subtask)
+	a.NoMoreSplits = a.Split == nil
+	a.UnassignedLowMs, a.HasUnassignedLow = low(e.forSubtask(subtask))
 	c.answer = a
 	return proto.CloneOf(a)
 }
 
-// unassignedLow is the smallest of the timestamps that the unassigned splits have
-// reached. There is none if no split is left, or if one of them was never read:
-// then nothing bounds its timestamps.
-func (e *Enumerator) unassignedLow() (timestampMs int64, ok bool) {
-	for i, s := range e.unassigned {
+// low is the smallest of the timestamps that splits have reached. There is none if
+// there is no split, or if one of them was never read: then nothing bounds its
+// timestamps.
+func low(splits []*messages.Split) (timestampMs int64, ok bool) {
+	for i, s := range splits {
 		if !s.HasMaxTimestamp {
 			return 0, false
 		}
@@ -219,7 +242,7 @@ func (e *Enumerator) unassignedLow() (timestampMs int64, ok bool) {
 			timestampMs = s.MaxTimestampMs
 		}
 	}
-	return timestampMs, len(e.unassigned) > 0
+	return timestampMs, len(splits) > 0
 }
 
 // age is how a request relates to the last one of its subtask.

@@ -20,7 +20,9 @@ import (
 //	request            subtask, number and attempt of a request
 //	add-back           splits, as above
 //	take-out           ids of splits that readers have
-//	snapshot, restore  to a state that is printed, and back from the last one
+//	reset              a subtask restarts alone: subtask restored=checkpoint
+//	completed          checkpoint
+//	snapshot, restore  [checkpoint] to a state that is printed, and back from the last one
 func TestScripts(t *testing.T) {
 	script.RunDir(t, "testdata", func(t *testing.T) script.Handler {
 		var e *split.Enumerator
@@ -46,11 +48,16 @@ func TestScripts(t *testing.T) {
 				for _, id := range d.Words() {
 					received = append(received, &messages.ReceivedSplit{Id: id})
 				}
-				if err := e.TakeOut(received); err != nil {
+				if err := e.TakeOut([][]*messages.ReceivedSplit{received}); err != nil {
 					return err.Error(), nil
 				}
+			case "reset":
+				e.Reset(int(d.Int("subtask", 0)), uint64(d.Int("restored", 0)))
+			case "completed":
+				e.Completed(uint64(d.Int("checkpoint", 0)))
 			case "snapshot":
 				saved = e.Snapshot()
+				e.Behind(uint64(d.Int("checkpoint", 0)))
 				return describe.Text(saved), nil
 			case "restore":
 				e.Restore(saved)

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,41 +147,31 @@ func TestRecover(t *testing.T) {
 	for _, n := range g.running() {
 		g.stop(n)
 	}
-	if term, index, err := Position(survivor.dir); err != nil || term < 2 || index < 50 {
-		t.Fatalf("the log goes to term %d, entry %d: %v", term, index, err)
+	was, err := Inspect(survivor.dir)
+	if err != nil || was.Term < 2 || was.Index < 50 || was.ClusterID != testCluster || len(was.Members) != 3 || len(was.Jobs) != 1 {
+		t.Fatalf("the log holds %+v: %v", was, err)
 	}
 
 	o := g.options
 	o.NodeID, o.Dir = survivor.id, survivor.dir
-	peers := filepath.Join(t.TempDir(), "peers.json")
-	entry := func(n *node) string { return fmt.Sprintf(`{"id": %q, "address": %q}`, n.id, n.addr) }
-	write := func(content string) {
-		if err := os.WriteFile(peers, []byte(content), 0o600); err != nil {
+	empty := o
+	empty.Dir = t.TempDir()
+	if err := Recover(empty, otherCluster); !errors.Is(err, ErrNoLog) {
+		t.Fatalf("an empty folder: %v", err)
+	}
+	if _, err := Inspect(empty.Dir); !errors.Is(err, ErrNoLog) {
+		t.Fatalf("an empty folder: %v", err)
+	}
+	if err := Recover(o, "nonsense"); err == nil || !strings.Contains(err.Error(), "is not 32 lower-case") {
+		t.Fatalf("a bad id: %v", err)
+	}
+	for range 2 { // one that was cut short is repeated
+		if err := Recover(o, otherCluster); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := g.nodes["a"]
-	if survivor == other {
-		other = g.nodes["b"]
-	}
-	for content, want := range map[string]string{
-		"nonsense": "must be like",
-		"[" + entry(survivor) + "," + entry(other) + "]": "no other",
-		"[" + entry(other) + "]":                         "must name this node",
-	} {
-		write(content)
-		if err := Recover(o, peers); err == nil || !strings.Contains(err.Error(), want) {
-			t.Fatalf("with %s: %v", content, err)
-		}
-	}
-	write("[" + entry(survivor) + "]")
-	empty := o
-	empty.Dir = t.TempDir()
-	if err := Recover(empty, peers); err == nil || !strings.Contains(err.Error(), "no log to recover") {
-		t.Fatalf("an empty folder: %v", err)
-	}
-	if err := Recover(o, peers); err != nil {
-		t.Fatal(err)
+	if is, err := Inspect(survivor.dir); err != nil || is.ClusterID != otherCluster || len(is.Members) != 1 || is.Members[0].ID != survivor.id || is.Index != was.Index {
+		t.Fatalf("the log holds %+v: %v", is, err)
 	}
 
 	lost := []string{"a", "b", "c"}
@@ -196,6 +186,31 @@ func TestRecover(t *testing.T) {
 	g.start("e")
 	g.steer(Policy{}, 3)
 	account(t, g.nodes["e"], p.ids, p.unknowns)
+	for _, id := range []string{survivor.id, "e"} {
+		if s := g.nodes[id].Status(); s.ClusterID != otherCluster || !slices.Contains(s.Supersedes, testCluster) {
+			t.Errorf("%s belongs to %s, made of %v", id, s.ClusterID, s.Supersedes)
+		}
+	}
+}
+
+// TestSuperseded: a member that has heard that its cluster goes on as another one
+// does not open its log again.
+func TestSuperseded(t *testing.T) {
+	g := three(t, Options{})
+	n := g.others(g.leader())[0]
+	if err := n.Supersede(otherCluster); err != nil {
+		t.Fatal(err)
+	}
+	g.stop(n)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := g.options
+	o.NodeID, o.Dir, o.Listener = n.id, n.dir, l
+	if _, err := Open(o); !errors.Is(err, ErrSuperseded) || !strings.Contains(err.Error(), "recovered as cluster "+otherCluster) {
+		t.Fatalf("it opens: %v", err)
+	}
 }
 
 // TestNewer: a node that meets a command of a newer version stands still, says so, and

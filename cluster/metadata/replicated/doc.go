@@ -47,5 +47,6 @@
 // undo what a majority agreed on. A node that lost its folder gets a new id. When the
 // disk is full the node falls silent, and resumes when there is space. When a
 // majority of the voters is lost for good, [Recover] starts again from the survivor
-// that [Position] says has the newest log.
+// that [Inspect] says has the newest log, as a cluster with an id of its own: what
+// comes back of the old one ends where it meets the new one ([Store.Supersede]).
 package replicated

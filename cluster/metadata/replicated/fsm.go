@@ -89,12 +89,13 @@ type progress struct {
 	yieldedTo   string
 	provisional bool
 	broken      error
+	supersedes  []string
 }
 
 func (f *fsm) progress() progress {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return progress{f.machine.Index(), f.machine.YieldedTo(), f.machine.Provisional(), f.broken}
+	return progress{f.machine.Index(), f.machine.YieldedTo(), f.machine.Provisional(), f.broken, f.machine.Supersedes()}
 }
 
 // A snapshot is one byte of version, the CRC-32C of the rest in 4 bytes, little

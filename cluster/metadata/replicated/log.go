@@ -17,8 +17,8 @@ import (
 )
 
 // The file raft.db: bucket "log" holds the entries under their index as 8 bytes, big
-// endian; "vote" what the library must remember: terms, votes, and, under "cluster",
-// the cluster's id. Each value stands behind its checksum (boltfile.Seal).
+// endian; "vote" what the library must remember: terms, votes; under "cluster" the
+// cluster's id, and under "superseded" what Store.Supersede has noted. Each value stands behind its checksum (boltfile.Seal).
 var layout = boltfile.Layout{
 	Version: 1,
 	Buckets: [][]byte{logBucket, voteBucket},
@@ -29,6 +29,8 @@ var (
 	logBucket  = []byte("log")
 	voteBucket = []byte("vote")
 	clusterKey = []byte("cluster")
+	// supersededKey has the id of the cluster as which this node's one goes on.
+	supersededKey = []byte("superseded")
 )
 
 // logFile is the library's LogStore and StableStore. The log has no gaps.

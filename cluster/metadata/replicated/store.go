@@ -54,7 +54,7 @@ const transportTimeout = 5 * time.Second
 // Open opens the member's folder and begins to take part: as the leader at once, if
 // it is the sole voter; as a member among others; or, with an empty folder, waiting
 // for Bootstrap or for a leader that takes it in. The errors are those of
-// metadata.OpenLocal, and what is wrong with the options. The caller closes the
+// metadata.OpenLocal, ErrSuperseded, and what is wrong with the options. The caller closes the
 // store; nothing is left open after an error.
 func Open(o Options) (*Store, error) {
 	listener := o.Listener
@@ -71,6 +71,9 @@ func Open(o Options) (*Store, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	id, err := s.file.Get(clusterKey)
+	if err == nil {
+		err = s.file.superseded(o.Dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.file.close(), listener.Close())
 	}
@@ -312,6 +315,8 @@ type Status struct {
 	LastIndex, Commands uint64
 	// Provisional: no job was ever accepted, as far as this member knows.
 	Provisional bool
+	// Supersedes are the clusters that this one was made of by Recover, the newest first.
+	Supersedes []string
 	// YieldedTo is the cluster for which this one has given itself up.
 	YieldedTo string
 	// Failure says why this member takes no part, if it does not.
@@ -324,6 +329,7 @@ func (s *Store) Status() Status {
 	status.Leadership, _ = s.Leadership()
 	p := s.fsm.progress()
 	status.Commands, status.YieldedTo, status.Provisional, status.Failure = p.commands, p.yieldedTo, p.provisional, p.broken
+	status.Supersedes = p.supersedes
 	for _, m := range s.Members() {
 		status.Members++
 		if m.Voter {

@@ -221,7 +221,7 @@ func start(cmd *cobra.Command, f *startFlags) error {
 
 // cannotStart gives an error its exit code.
 func cannotStart(err error) error {
-	for _, conflict := range []error{node.ErrDataDirInUse, node.ErrPortInUse, membership.ErrInUse, membership.ErrOtherName} {
+	for _, conflict := range []error{node.ErrDataDirInUse, node.ErrPortInUse, membership.ErrInUse, membership.ErrOtherName, replicated.ErrSuperseded} {
 		if errors.Is(err, conflict) {
 			return coded(exitConflict, err)
 		}
@@ -278,6 +278,8 @@ func (s *service) run(cmd *cobra.Command, signals <-chan os.Signal, output forma
 			}
 			go s.watch(ctx)
 			ready = nil
+		case <-s.member.Failed():
+			return cannotStart(s.member.AwaitReady(ctx))
 		case <-signals:
 			stop()
 			return leave(s.member, s.options, s.journal, signals)
