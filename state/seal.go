@@ -107,6 +107,7 @@ func (s *scan) load() (err error) {
 	if s.slots, s.arena, err = s.view.backend.read(l, c); err != nil {
 		return err
 	}
+	s.table.stock.fill(sizeClass(len(s.slots)/l.stride), len(s.slots))
 	for at := 0; at < len(s.slots); at += l.stride {
 		slot := s.slots[at : at+l.stride]
 		if s.view.wants(le.Uint32(slot)) {

@@ -172,7 +172,7 @@ func (t *Table) reuse(class int) *chunk {
 	t.backend.reap(reapAtOnce)
 	list := t.spare[class]
 	if len(list) == 0 {
-		return new(chunk)
+		return t.stock.take(class)
 	}
 	c := list[len(list)-1]
 	list[len(list)-1] = nil
@@ -180,9 +180,12 @@ func (t *Table) reuse(class int) *chunk {
 	return c
 }
 
+// sizeClasses are those up to maxSlots.
+const sizeClasses = 9
+
 // sizeClass is log2 of the number of slots, or -1 if it is not worth keeping.
 func sizeClass(slots int) int {
-	for class := 5; class < 9; class++ {
+	for class := 5; class < sizeClasses; class++ {
 		if slots == 1<<class {
 			return class
 		}

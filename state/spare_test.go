@@ -1,6 +1,7 @@
 package state
 
 import (
+	"io"
 	"runtime"
 	"testing"
 
@@ -71,5 +72,41 @@ func TestCopiesAreMadeInSpares(t *testing.T) {
 		if again := interval(checkpoint); again > first/500 {
 			t.Errorf("checkpoint %d: changes allocated %d bytes, in the first %d", checkpoint, again, first)
 		}
+	}
+}
+
+// What the first seal has the task copy goes where its writer made room.
+func TestFirstCopiesAreMadeInStock(t *testing.T) {
+	b, table := counters(t)
+	var key []byte
+	change := func(keys int64) {
+		for k := range keys {
+			key = keygroup.AppendInt(key[:0], k)
+			table.Update(keygroup.Hash(key), key, 0)
+		}
+	}
+	change(200_000)
+	var seals [2]*Sealed // the first stays live, so that there is something to copy
+	for i := range seals {
+		var err error
+		if seals[i], err = b.Seal(uint64(i+1), SealOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer seals[0].Release()
+	if _, err := seals[1].Write(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	change(1) // the first change copies the directory
+	var before, after runtime.MemStats
+	copied := table.copied
+	runtime.ReadMemStats(&before)
+	change(stockChunks / 2)
+	runtime.ReadMemStats(&after)
+	if copied = table.copied - copied; copied < stockChunks/4 {
+		t.Fatalf("the changes copied %d chunks: the test shows nothing", copied)
+	}
+	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(copied); each > 512 {
+		t.Errorf("a copy allocated %d bytes although the writer had made room", each)
 	}
 }

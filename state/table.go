@@ -37,8 +37,9 @@ type Table struct {
 	restored, declared bool
 	// spare holds dropped chunks for their slots, by log2 of their number. What a
 	// checkpoint interval had to copy the next one will: as many are kept.
-	spare        [9][]*chunk
+	spare        [sizeClasses][]*chunk
 	copied, kept int // chunks, since the last seal and before it
+	stock        *stock
 	// spareNode is the largest dropped node, for its slices.
 	spareNode *node
 }

@@ -136,7 +136,7 @@ func (b *Tables) Seal(checkpoint uint64, o SealOptions) (*Sealed, error) {
 	s := &Sealed{Checkpoint: checkpoint, Base: true, write: v.write, release: v.release}
 	entries, changed := 0, uint32(0)
 	for i, t := range b.tables {
-		v.tables[i] = tableView{&t.layout, t.root}
+		v.tables[i] = tableView{&t.layout, t.root, t.stockFor()}
 		entries += t.count
 		changed = max(changed, t.changed)
 		s.FullBytes += t.fullBytes()
@@ -270,6 +270,7 @@ type view struct {
 type tableView struct {
 	layout *layout
 	root   *node
+	stock  *stock // nil if the table needs none
 }
 
 func (v *view) release() { v.released.Store(true) }
