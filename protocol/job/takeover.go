@@ -350,8 +350,8 @@ func (m *Master) finalCheckpoint() bool {
 // takeOut lets the enumerators forget what the readers have.
 func (m *Master) takeOut() error {
 	for _, s := range m.sources {
-		var received []*messages.ReceivedSplit
 		v := m.plan.Vertices[s.vertex]
+		received := make([][]*messages.ReceivedSplit, v.Parallelism)
 		for subtask := range v.Parallelism {
 			received[subtask] = m.takeover.accounts[taskName(&messages.TaskId{Vertex: v.Id, Subtask: subtask})].GetReceived()
 		}
