@@ -40,7 +40,7 @@ func Idleness(d time.Duration) Option {
 }
 
 // Rate limits the source to so many records per second for the whole job; each
-// subtask gets an equal share.
+// subtask has an equal share, also one that has no split to read.
 func Rate(recordsPerSecond float64) Option {
 	return func(o *options) { o.rate, o.special = recordsPerSecond, append(o.special, "Rate") }
 }

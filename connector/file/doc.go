@@ -11,7 +11,10 @@
 // the file is no longer the one that was discovered: its size and a checksum of
 // its first bytes. Times of modification are not compared, because copies of a
 // file on several nodes have different ones. A file may grow: what was appended
-// after discovery is not read.
+// after discovery is not read, and neither is a file that the pattern matches only
+// later. A file may be moved while the job is down if Config.Path moves with it:
+// the path of a split is looked for in the folder that Config.Path now names, and a
+// path that leaves it out is an error, so that no change of a path is ignored.
 //
 // A position is the byte offset of the next record, with its line number.
 //

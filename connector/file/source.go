@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -141,7 +142,7 @@ func fingerprint(f io.ReaderAt, size int64) (uint32, error) {
 }
 
 // Open continues a split at its position, after it has checked that the file is
-// still the one that was discovered.
+// still the one that was discovered, wherever Config.Path says that it is now.
 func (s *Source) Open(ctx context.Context, fsys vfs.FS, split *messages.Split) (stream.SplitReader[row.Row], error) {
 	var p payload
 	if err := json.Unmarshal(split.Payload, &p); err != nil {
@@ -153,6 +154,10 @@ func (s *Source) Open(ctx context.Context, fsys vfs.FS, split *messages.Split) (
 		if offset, line, ok = decodePosition(split.Position); !ok || offset < p.Start || offset > p.End {
 			return nil, stream.NoRestart(fmt.Errorf("file source: split %q has a position outside of bytes %d to %d", split.Id, p.Start, p.End))
 		}
+	}
+	var err error
+	if p.Path, err = s.located(p.Path); err != nil {
+		return nil, stream.NoRestart(err)
 	}
 	d, err := s.decoder(&p)
 	if err != nil {
@@ -169,6 +174,25 @@ func (s *Source) Open(ctx context.Context, fsys vfs.FS, split *messages.Split) (
 	r.framer = s.framer(f, p.Path, p.End, chunkSize)
 	r.framer.seek(offset, line)
 	return r, nil
+}
+
+// located is where the file is now that was discovered at path. Config.Path may
+// have been changed since then because the files were moved; a file that it does not
+// name is not to be read.
+func (s *Source) located(path string) (string, error) {
+	now := s.config.Path
+	if path == now || !isPattern(now) {
+		return now, nil
+	}
+	now = filepath.Clean(now) // as the paths are that Glob returns
+	if ok, _ := filepath.Match(now, path); ok {
+		return path, nil
+	}
+	folder, name := filepath.Split(now)
+	if ok, _ := filepath.Match(name, filepath.Base(path)); ok && !isPattern(folder) {
+		return folder + filepath.Base(path), nil
+	}
+	return "", fmt.Errorf("the job is in the middle of %s, which the path %s does not name; change the path back, or start a new job to read the files that it names", path, s.config.Path)
 }
 
 func (s *Source) decoder(p *payload) (decoder, error) {

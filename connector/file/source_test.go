@@ -15,6 +15,51 @@ import (
 	"cutwater/stream/row"
 )
 
+// A split is read where the path now says that its file is; a path that means
+// another file is refused instead of being ignored.
+func TestChangedPath(t *testing.T) {
+	const text = "a,b,c\n1,2,3\n"
+	fsys := memory(t, "old/f.csv", text)
+	for path, content := range map[string]string{"new/f.csv": text, "new/renamed.csv": text, "new/other.csv": "a,b,c\n7,8,9\n"} {
+		if err := errors.Join(fsys.MkdirAll("new"), vfs.WriteFile(fsys, path, []byte(content))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ before, now, reads, fails string }{
+		{before: "old/f.csv", now: "old/f.csv", reads: "old/f.csv"},
+		{before: "old/f.csv", now: "new/renamed.csv", reads: "new/renamed.csv"},
+		{before: "old/f.csv", now: "new/other.csv", fails: "new/other.csv starts with other bytes than before: the file has changed"},
+		{before: "old/f.csv", now: "gone/f.csv", fails: "cannot read gone/f.csv: file does not exist; correct the path"},
+		{before: "old/f.csv", now: "old/*.csv", reads: "old/f.csv"},
+		{before: "old/*.csv", now: "old/[e-g].csv", reads: "old/f.csv"},
+		{before: "./old/*.csv", now: "./old/*.csv", reads: "old/f.csv"},
+		{before: "./old/f.csv", now: "./old/f.csv", reads: "./old/f.csv"},
+		{before: "o*/f.csv", now: "o*/f.csv", reads: "old/f.csv"},
+		{before: "old/*.csv", now: "new/f*.csv", reads: "new/f.csv"},
+		{before: "old/*.csv", now: "new/r*.csv", fails: "the job is in the middle of old/f.csv, which the path new/r*.csv does not name; change the path back"},
+		{before: "old/*.csv", now: "n*/f.csv", fails: "which the path n*/f.csv does not name"},
+	} {
+		split := discover(t, newSource(t, Config{Path: c.before, Schema: abc}), fsys)[0]
+		r, err := newSource(t, Config{Path: c.now, Schema: abc}).Open(context.Background(), fsys, split)
+		if c.fails != "" {
+			if !errors.Is(err, stream.ErrNoRestart) || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s, then %s: %v, want %s", c.before, c.now, err, c.fails)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s, then %s: %v", c.before, c.now, err)
+			continue
+		}
+		if got := r.(*reader).split.Path; got != c.reads {
+			t.Errorf("%s, then %s: reads %s, want %s", c.before, c.now, got, c.reads)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // An input that cannot be read is one sentence with the path and what to do; no
 // restart mends it.
 func TestDiscoverErrors(t *testing.T) {

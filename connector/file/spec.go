@@ -14,8 +14,8 @@ func Spec() catalog.SourceSpec {
 		Name: "file",
 		Doc:  "Rows from CSV or JSON Lines files.",
 		Options: []catalog.Option{
-			{Name: "path", Kind: catalog.PathOption, Required: true, Doc: "A file, or several by a pattern with *, ? and []."},
-			{Name: "format", Kind: catalog.EnumOption, Default: "csv", Values: []string{"csv", "jsonl"}, Doc: "How records are written: csv is RFC 4180, jsonl is one JSON object a line."},
+			{Name: "path", Kind: catalog.PathOption, Required: true, Doc: "A file, or several by a pattern with *, ? and []. They are listed once, when the job starts empty; after that a changed path says where they were moved to, and one that means other files is an error."},
+			{Name: "format", Kind: catalog.EnumOption, Default: "csv", Values: []string{"csv", "jsonl"}, Doc: "How records are written: csv is RFC 4180, where an empty field is null, or in a string column the empty text; jsonl is one JSON object a line, where an absent field is null."},
 			{Name: "schema", Kind: catalog.SchemaOption, Required: true, Doc: "The fields to read, found by name, with their types."},
 			{Name: "header", Kind: catalog.BoolOption, Default: "true", Doc: "Whether the first line of a CSV file names the columns; without a header they are those of the schema, in its order."},
 			{Name: "delimiter", Kind: catalog.StringOption, Default: ",", Doc: "What stands between the fields of a CSV record: one ASCII character."},
