@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"path"
-
-	"github.com/cespare/xxhash/v2"
 
 	"cutwater/messages"
 	"cutwater/storage"
@@ -30,7 +27,9 @@ func (s *Store) Open(ctx context.Context, h *messages.StateHandle) (storage.Stat
 	if err != nil {
 		return nil, describe("open a state file", where, err)
 	}
-	return &verifyingReader{ctx: ctx, file: f, where: where, size: file.GetSize(), want: file.GetHash(), hash: xxhash.New()}, nil
+	return storage.NewFileReader(ctx, f, file, func(problem string) error {
+		return fmt.Errorf("state file %s is damaged (%s): restore from another checkpoint, or bring the file back from a copy: %w", where, problem, storage.ErrCorrupt)
+	}, func(err error) error { return describe("read a state file", where, err) }), nil
 }
 
 // Verify implements storage.Store.
@@ -42,58 +41,6 @@ func (s *Store) Verify(ctx context.Context, h *messages.StateHandle) error {
 	_, err = io.Copy(io.Discard, r)
 	return errors.Join(err, r.Close())
 }
-
-// verifyingReader ends with io.EOF only if size and hash are what was written;
-// what ReadAt reads does not count.
-type verifyingReader struct {
-	ctx   context.Context
-	file  vfs.File
-	where string
-	size  uint64
-	want  uint64
-	read  uint64
-	hash  hash.Hash64
-}
-
-func (r *verifyingReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := r.file.Read(p)
-	r.read += uint64(n)
-	_, _ = r.hash.Write(p[:n]) // A hash takes everything.
-	switch {
-	case r.read > r.size:
-		return n, r.corrupt("it is longer than the %d bytes that were written", r.size)
-	case err == io.EOF && r.read < r.size:
-		return n, r.corrupt("it ends after %d of %d bytes", r.read, r.size)
-	case err == io.EOF && r.hash.Sum64() != r.want:
-		return n, r.corrupt("its hash is %016x, and %016x was written", r.hash.Sum64(), r.want)
-	case err != nil && err != io.EOF:
-		return n, describe("read a state file", r.where, err)
-	}
-	return n, err
-}
-
-func (r *verifyingReader) ReadAt(p []byte, offset int64) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := r.file.ReadAt(p, offset)
-	if err != nil && err != io.EOF {
-		err = describe("read a state file", r.where, err)
-	}
-	return n, err
-}
-
-func (r *verifyingReader) Size() int64 { return int64(r.size) }
-
-func (r *verifyingReader) corrupt(problem string, args ...any) error {
-	return fmt.Errorf("state file %s is damaged (%s): restore from another checkpoint, or bring the file back from a copy: %w",
-		r.where, fmt.Sprintf(problem, args...), storage.ErrCorrupt)
-}
-
-func (r *verifyingReader) Close() error { return r.file.Close() }
 
 // Load implements storage.Store. The content of a record of the storage kind
 // "coordinator" is in the record, and is read from there.

@@ -155,14 +155,11 @@ func (w *sweep) deleteShared(ctx context.Context) error {
 	return nil
 }
 
-// earlier reports whether a state file's writer was of an attempt before the
-// sweep's. Attempts of different epochs are not compared: their numbers repeat.
+// earlier reports whether a state file's writer was of an attempt before the sweep's.
 func (w *sweep) earlier(name string) bool {
-	var epoch uint64
-	var attempt uint32
-	_, err := fmt.Sscanf(strings.TrimPrefix(name, temporaryPrefix), "e%d-a%d-", &epoch, &attempt)
+	writer, ok := storage.WriterOf(strings.TrimPrefix(name, temporaryPrefix))
 	f := w.task.GetFence()
-	return err == nil && (epoch < f.GetEpoch() || epoch == f.GetEpoch() && attempt < f.GetAttempt())
+	return ok && writer.Earlier(f.GetEpoch(), f.GetAttempt())
 }
 
 // deleted counts. What is gone already was deleted by somebody else.

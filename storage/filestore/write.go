@@ -135,7 +135,7 @@ func (o *stateWriter) spill() (err error) {
 	if err := o.store.fs.MkdirAll(o.dir); err != nil {
 		return describe("make the checkpoint directory", o.dir, err)
 	}
-	temporary := path.Join(o.dir, fmt.Sprintf("%s%s.%d", temporaryPrefix, stateName(o.file), o.store.temporaries.Add(1)))
+	temporary := path.Join(o.dir, fmt.Sprintf("%s%s.%d", temporaryPrefix, storage.FileName(o.file), o.store.temporaries.Add(1)))
 	f, err := o.store.fs.Create(temporary)
 	if err != nil {
 		return describe("make the state file", temporary, err)
@@ -157,7 +157,7 @@ func (o *stateWriter) finish() error {
 		return describe("write the state file", o.temporary, err)
 	}
 	// A second file of the same task, operator, kind and checkpoint gets a number.
-	name := path.Join(o.dir, stateName(o.file))
+	name := path.Join(o.dir, storage.FileName(o.file))
 	published := name
 	err = o.store.fs.Link(o.temporary, published)
 	for n := 2; errors.Is(err, fs.ErrExist); n++ {
@@ -190,13 +190,3 @@ func (o *stateWriter) abandon() {
 		}
 	}
 }
-
-// stateName is unique per writer: a fenced writer has another epoch or attempt.
-// It starts with the fence, by which Sweep knows old files.
-func stateName(w storage.StateFile) string {
-	return fmt.Sprintf("e%d-a%d-c%d-%s-%s-%s-%d", w.Fence.GetEpoch(), w.Fence.GetAttempt(), w.Checkpoint,
-		vfs.FileName(w.Kind), vfs.FileName(w.Uid), vertexName(w.Task.GetVertex()), w.Task.GetSubtask())
-}
-
-// vertexName keeps names short: within an epoch the uid tells vertices apart.
-func vertexName(vertex string) string { return fmt.Sprintf("%.8s", vfs.FileName(vertex)) }
