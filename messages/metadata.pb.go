@@ -857,7 +857,9 @@ type Deployment struct {
 	Places []uint32 `protobuf:"varint,3,rep,packed,name=places,proto3" json:"places,omitempty"`
 	// The attempts of the regions, in their order, where they differ; attempt is the
 	// newest.
-	Attempts      []uint32 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	Attempts []uint32 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	// The epoch whose mark the tasks saw in the checkpoint folder; 0: none was asked for.
+	Mark          uint64 `protobuf:"varint,5,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -918,6 +920,13 @@ func (x *Deployment) GetAttempts() []uint32 {
 		return x.Attempts
 	}
 	return nil
+}
+
+func (x *Deployment) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // FoundCluster gives the log the name of its cluster, once.
@@ -1426,13 +1435,14 @@ const file_metadata_proto_rawDesc = "" +
 	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\x124\n" +
 	"\n" +
 	"deployment\x18\x06 \x01(\v2\x14.cutwater.DeploymentR\n" +
-	"deployment\"\x85\x01\n" +
+	"deployment\"\x99\x01\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12)\n" +
 	"\x05slots\x18\x02 \x03(\v2\x13.cutwater.NodeSlotsR\x05slots\x12\x16\n" +
 	"\x06places\x18\x03 \x03(\rR\x06places\x12\x1a\n" +
-	"\battempts\x18\x04 \x03(\rR\battempts\"-\n" +
+	"\battempts\x18\x04 \x03(\rR\battempts\x12\x12\n" +
+	"\x04mark\x18\x05 \x01(\x04R\x04mark\"-\n" +
 	"\fFoundCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"-\n" +

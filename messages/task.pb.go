@@ -334,7 +334,10 @@ type Deploy struct {
 	Fingerprint uint64 `protobuf:"fixed64,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// Only failed regions are deployed, and tasks of other regions go on: what they and
 	// earlier attempts of them have is not this one's to clear away.
-	Regional      bool `protobuf:"varint,15,opt,name=regional,proto3" json:"regional,omitempty"`
+	Regional bool `protobuf:"varint,15,opt,name=regional,proto3" json:"regional,omitempty"`
+	// The epoch whose mark stands in the job's checkpoint folder, where the coordinator
+	// sees it; 0: it is not marked. A task that does not see it has another folder.
+	Mark          uint64 `protobuf:"varint,16,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +475,13 @@ func (x *Deploy) GetRegional() bool {
 		return x.Regional
 	}
 	return false
+}
+
+func (x *Deploy) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // TaskRestore is the task's share of a checkpoint.
@@ -968,7 +978,9 @@ type Heartbeat struct {
 	Tasks  []*TaskId              `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Fence  *Fence                 `protobuf:"bytes,4,opt,name=fence,proto3" json:"fence,omitempty"`
 	// The wall clock of a task manager, for people; nothing is decided by it.
-	NowMs         int64 `protobuf:"varint,5,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	NowMs int64 `protobuf:"varint,5,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	// The attempts of tasks, one for each, where not all are of the fence's.
+	Attempts      []uint32 `protobuf:"varint,6,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1036,6 +1048,13 @@ func (x *Heartbeat) GetNowMs() int64 {
 		return x.NowMs
 	}
 	return 0
+}
+
+func (x *Heartbeat) GetAttempts() []uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
 }
 
 // SplitRequest asks the source's enumerator for work. Number grows per attempt
@@ -2352,7 +2371,7 @@ const file_task_proto_rawDesc = "" +
 	"\rOutputChannel\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\rR\x04edge\x12\x1a\n" +
 	"\breceiver\x18\x02 \x01(\tR\breceiver\x12)\n" +
-	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xde\x04\n" +
+	"\x10receiver_channel\x18\x03 \x01(\rR\x0freceiverChannel\"\xf2\x04\n" +
 	"\x06Deploy\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12 \n" +
@@ -2369,7 +2388,8 @@ const file_task_proto_rawDesc = "" +
 	"\bfinished\x18\f \x01(\bR\bfinished\x124\n" +
 	"\btopology\x18\r \x01(\v2\x18.cutwater.TopologySourceR\btopology\x12 \n" +
 	"\vfingerprint\x18\x0e \x01(\x06R\vfingerprint\x12\x1a\n" +
-	"\bregional\x18\x0f \x01(\bR\bregional\"f\n" +
+	"\bregional\x18\x0f \x01(\bR\bregional\x12\x12\n" +
+	"\x04mark\x18\x10 \x01(\x04R\x04mark\"f\n" +
 	"\vTaskRestore\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\x04R\n" +
@@ -2404,13 +2424,14 @@ const file_task_proto_rawDesc = "" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"[\n" +
 	"\fEndOfDataAck\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
-	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"\x9d\x01\n" +
+	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\"\xb9\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12&\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x10.cutwater.TaskIdR\x05tasks\x12%\n" +
 	"\x05fence\x18\x04 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12\x15\n" +
-	"\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\"\x85\x01\n" +
+	"\x06now_ms\x18\x05 \x01(\x03R\x05nowMs\x12\x1a\n" +
+	"\battempts\x18\x06 \x03(\rR\battempts\"\x85\x01\n" +
 	"\fSplitRequest\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12\x10\n" +

@@ -49,7 +49,10 @@ type WorkDone struct {
 	// It failed for a reason that may pass by itself: a later try can succeed.
 	Transient bool `protobuf:"varint,12,opt,name=transient,proto3" json:"transient,omitempty"`
 	// It failed for a reason that no restart can mend, see Failure.
-	NoRestart     bool `protobuf:"varint,14,opt,name=no_restart,json=noRestart,proto3" json:"no_restart,omitempty"`
+	NoRestart bool `protobuf:"varint,14,opt,name=no_restart,json=noRestart,proto3" json:"no_restart,omitempty"`
+	// StartEpoch: the epochs whose marks stand in the job's checkpoint folder, ascending,
+	// the new one's included; none if it has no mark, or none is wanted.
+	Marks         []uint64 `protobuf:"varint,16,rep,packed,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +215,13 @@ func (x *WorkDone) GetNoRestart() bool {
 		return x.NoRestart
 	}
 	return false
+}
+
+func (x *WorkDone) GetMarks() []uint64 {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
 }
 
 type isWorkDone_Result interface {
@@ -991,7 +1001,10 @@ type SweepCheckpoints struct {
 	// The completed checkpoints that are retained, and the pending ones, ascending.
 	Keep []uint64 `protobuf:"varint,4,rep,packed,name=keep,proto3" json:"keep,omitempty"`
 	// The files that checkpoints share or may share.
-	Shared        []*StateHandle `protobuf:"bytes,5,rep,name=shared,proto3" json:"shared,omitempty"`
+	Shared []*StateHandle `protobuf:"bytes,5,rep,name=shared,proto3" json:"shared,omitempty"`
+	// The job has ended for good: no coordinator comes after this one, and its mark goes,
+	// too.
+	Ended         bool `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,6 +1072,13 @@ func (x *SweepCheckpoints) GetShared() []*StateHandle {
 		return x.Shared
 	}
 	return nil
+}
+
+func (x *SweepCheckpoints) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
 }
 
 // CheckpointsSwept says what was deleted.
@@ -1615,7 +1635,7 @@ const file_work_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"work.proto\x12\bcutwater\x1a\x0emetadata.proto\x1a\vstate.proto\x1a\n" +
-	"task.proto\"\x90\x06\n" +
+	"task.proto\"\xa6\x06\n" +
 	"\bWorkDone\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\x04R\x02op\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
@@ -1634,7 +1654,8 @@ const file_work_proto_rawDesc = "" +
 	"\tjobs_read\x18\x0f \x01(\v2\x12.cutwater.JobsReadH\x00R\bjobsRead\x12\x1c\n" +
 	"\ttransient\x18\f \x01(\bR\ttransient\x12\x1d\n" +
 	"\n" +
-	"no_restart\x18\x0e \x01(\bR\tnoRestartB\b\n" +
+	"no_restart\x18\x0e \x01(\bR\tnoRestart\x12\x14\n" +
+	"\x05marks\x18\x10 \x03(\x04R\x05marksB\b\n" +
 	"\x06result\">\n" +
 	"\aPropose\x123\n" +
 	"\acommand\x18\x01 \x01(\v2\x19.cutwater.MetadataCommandR\acommand\"\x1b\n" +
@@ -1682,13 +1703,14 @@ const file_work_proto_rawDesc = "" +
 	"checkpoint\x18\x02 \x01(\x04R\n" +
 	"checkpoint\x12/\n" +
 	"\ahandles\x18\x03 \x03(\v2\x15.cutwater.StateHandleR\ahandles\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xb6\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xcc\x01\n" +
 	"\x10SweepCheckpoints\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06newest\x18\x03 \x01(\x04R\x06newest\x12\x12\n" +
 	"\x04keep\x18\x04 \x03(\x04R\x04keep\x12-\n" +
-	"\x06shared\x18\x05 \x03(\v2\x15.cutwater.StateHandleR\x06shared\">\n" +
+	"\x06shared\x18\x05 \x03(\v2\x15.cutwater.StateHandleR\x06shared\x12\x14\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended\">\n" +
 	"\x10CheckpointsSwept\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x04R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"D\n" +
