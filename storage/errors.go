@@ -15,6 +15,8 @@ var (
 	ErrNewerFormat = errors.New("storage: newer format version")
 	// ErrPublished: another content was published under this checkpoint's name.
 	ErrPublished = errors.New("storage: published already")
+	// ErrElsewhere: the directory is another one than the coordinator's, at the same path.
+	ErrElsewhere = errors.New("not the folder that the coordinator of the job writes to")
 	// ErrTooLarge: more than the storage kind can hold.
 	ErrTooLarge = errors.New("storage: state too large")
 )

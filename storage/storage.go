@@ -6,6 +6,7 @@
 //	<dir>/<job>/chk-<id>/_metadata     published once, before the completion is recorded
 //	<dir>/<job>/chk-<id>/<state files> exclusive to the checkpoint
 //	<dir>/<job>/shared/<state files>   owned by the shared-state registry
+//	<dir>/<job>/_epoch-<epoch>         mark of a coordinator in a cluster, see Store.Mark
 //
 // A savepoint stands in a directory of its own below the target that the user
 // gave, with all its files beside its `_metadata`, and can be moved:
@@ -57,6 +58,13 @@ type Store interface {
 	// retained, pending or later checkpoint names. Only the job's coordinator calls
 	// it: another epoch than the store's is an error.
 	Sweep(ctx context.Context, t *messages.SweepCheckpoints) (*messages.CheckpointsSwept, error)
+	// Mark leaves a mark of the epoch in the job's directory, durably, by which tasks
+	// find out whether they see the same one, and lists the epochs whose marks are
+	// there, ascending: none, if the storage kind has no directory. Only the job's
+	// coordinator calls it, before it deploys.
+	Mark(ctx context.Context, epoch uint64) ([]uint64, error)
+	// CheckMark looks for the mark of the epoch. Errors: ErrElsewhere.
+	CheckMark(ctx context.Context, epoch uint64) error
 	// Checkpoints lists the ids of the directories that exist, ascending.
 	Checkpoints(ctx context.Context) ([]uint64, error)
 }

@@ -46,6 +46,7 @@ func (s *Store) Sweep(ctx context.Context, t *messages.SweepCheckpoints) (*messa
 	if err := w.deleteShared(ctx); err != nil {
 		return nil, err
 	}
+	w.deleteMarks()
 	return &w.swept, w.failure
 }
 

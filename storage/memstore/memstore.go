@@ -161,5 +161,11 @@ func (s *Store) Sweep(ctx context.Context, _ *messages.SweepCheckpoints) (*messa
 	return &messages.CheckpointsSwept{}, ctx.Err()
 }
 
+// Mark implements storage.Store: there is no directory to be seen.
+func (s *Store) Mark(ctx context.Context, _ uint64) ([]uint64, error) { return nil, ctx.Err() }
+
+// CheckMark implements storage.Store: there is none to be missed.
+func (s *Store) CheckMark(ctx context.Context, _ uint64) error { return ctx.Err() }
+
 // Checkpoints implements storage.Store: there are no directories.
 func (s *Store) Checkpoints(ctx context.Context) ([]uint64, error) { return nil, ctx.Err() }

@@ -42,6 +42,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"two writes of the same task never meet", sameName},
 		{"discarded state is gone, and discarding twice is no error", discards},
 		{"a sweep spares what stays", sweeps},
+		{"who sees the directory sees its marks", marks},
 		{"a savepoint loads by path, for any job", savepointByPath},
 		{"a savepoint can be moved", savepointMoves},
 		{"a cancelled context ends every call", cancelled},
@@ -354,6 +355,44 @@ func sweeps(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	}
 }
 
+func marks(t *testing.T, fresh Fresh, fsys vfs.FS) {
+	s := fresh(fsys, Job, 4)
+	marked, err := s.Mark(t.Context(), 3)
+	must(t, err)
+	directory := len(marked) > 0
+	want := func(got []uint64, epochs ...uint64) {
+		t.Helper()
+		if directory && !slices.Equal(got, epochs) {
+			t.Errorf("there are the marks of %v, want %v", got, epochs)
+		}
+	}
+	want(marked, 3)
+	for range 2 { // the answer may have been lost
+		marked, err = s.Mark(t.Context(), 4)
+		must(t, err)
+		want(marked, 3, 4)
+	}
+	must(t, fresh(fsys, Job, 0).CheckMark(t.Context(), 3))
+	must(t, fresh(fsys, Job, 0).CheckMark(t.Context(), 4))
+	if directory {
+		wantErr(t, fresh(fsys, OtherJob, 0).CheckMark(t.Context(), 4), storage.ErrElsewhere)
+		wantErr(t, fresh(vfs.Mem(), Job, 0).CheckMark(t.Context(), 4), storage.ErrElsewhere)
+	}
+	sweep := &messages.SweepCheckpoints{Fence: &messages.Fence{Job: Job, Epoch: 4, Attempt: 4000001}, Incarnation: 1}
+	_, err = s.Sweep(t.Context(), sweep)
+	must(t, err)
+	must(t, s.CheckMark(t.Context(), 4))
+	marked, err = s.Mark(t.Context(), 5)
+	must(t, err)
+	want(marked, 4, 5)
+	sweep.Ended = true
+	_, err = s.Sweep(t.Context(), sweep)
+	must(t, err)
+	marked, err = s.Mark(t.Context(), 6)
+	must(t, err)
+	want(marked, 6)
+}
+
 func savepointByPath(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	s := fresh(fsys, Job, 3)
 	m, written, err := Checkpoint(t.Context(), s, 5, "/savepoints", sizes...)
@@ -418,4 +457,7 @@ func cancelled(t *testing.T, fresh Fresh, fsys vfs.FS) {
 	wantErr(t, err, context.Canceled)
 	_, err = s.Checkpoints(ctx)
 	wantErr(t, err, context.Canceled)
+	_, err = s.Mark(ctx, 4)
+	wantErr(t, err, context.Canceled)
+	wantErr(t, s.CheckMark(ctx, 4), context.Canceled)
 }
