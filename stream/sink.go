@@ -20,7 +20,9 @@ type Sink[T any] interface {
 	// NewWriter makes the writer of one subtask.
 	NewWriter(c SinkContext) (SinkWriter[T], error)
 	// Commit makes a committable visible. It must be idempotent: it is called
-	// again after a crash or an unknown outcome. It runs on the Executor.
+	// again after a crash or an unknown outcome. It runs on the Executor. Committables
+	// of one subtask come in the order in which they were prepared, also after a
+	// restore; those of different subtasks may come at the same time.
 	Commit(ctx context.Context, c SinkContext, committable *messages.Committable) error
 	// Abort removes what was prepared and will not be committed.
 	Abort(ctx context.Context, c SinkContext, committable *messages.Committable) error

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"cutwater/messages"
 	"cutwater/stream"
 	"cutwater/stream/operator"
@@ -107,6 +109,58 @@ func TestSinkCommitsRestoredFirst(t *testing.T) {
 	}
 	if len(sink.committed) != 5 || !d.quiescent() {
 		t.Errorf("committed %v", sink.committed)
+	}
+}
+
+// orderedSink notes the order in which the committables of each writer are committed.
+type orderedSink struct {
+	*memorySink[ev]
+	of map[uint32][]uint64
+}
+
+func (s *orderedSink) Commit(_ context.Context, _ stream.SinkContext, c *messages.Committable) error {
+	s.of[c.Subtask] = append(s.of[c.Subtask], c.Checkpoint)
+	return nil
+}
+
+// What one writer prepared for several checkpoints is committed in their order after a
+// restore too, whichever subtask is the faster one.
+func TestSinkCommitsRestoredOfOneWriterInOrder(t *testing.T) {
+	sink := &orderedSink{newMemorySink[ev](), map[uint32][]uint64{}}
+	p := sinkProgram(t, fiveRecords(), sink)
+	list := &messages.OperatorList{Name: "committables", Mode: messages.RedistributionMode_UNION}
+	for writer := range uint32(3) {
+		for checkpoint := uint64(5); checkpoint <= 7; checkpoint++ {
+			item, err := proto.Marshal(&messages.Committable{Checkpoint: checkpoint, Uid: "out", Subtask: writer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list.Items = append(list.Items, item)
+		}
+	}
+	const parallelism = 2
+	for subtask := parallelism - 1; subtask >= 0; subtask-- {
+		chain, err := p.NewChain([]string{"out"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &driver{t: t}
+		err = chain.Operators[0].Open(&operator.Context{
+			Subtask: subtask, Parallelism: parallelism, Yield: &operator.Yield{},
+			Restored: &messages.OperatorRestore{Uid: "out", Lists: []*messages.OperatorList{list}}, RestoredCheckpoint: 7,
+			Async: func(work func(context.Context) error, done func(error)) {
+				d.works = append(d.works, testWork{work, done})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.settle()
+	}
+	for writer := range uint32(3) {
+		if got := fmt.Sprint(sink.of[writer]); got != "[5 6 7]" {
+			t.Errorf("of writer %d was committed: %s", writer, got)
+		}
 	}
 }
 
