@@ -77,7 +77,8 @@ func counted(r messages.FailureReason) bool {
 
 // harmless reports whether the reason says that nothing is wrong, neither with the
 // checkpoints nor with the tasks: the checkpoint came too late, or while tasks
-// started or ended. Every bounded job ends in the middle of one. Acknowledged: all
+// started or ended, or within min-pause of the one before it, and comes when that is
+// over. Every bounded job ends in the middle of one. Acknowledged: all
 // tasks had their part in it, so that TASK_CLOSING speaks of a union list that is
 // finished in part only, and lasts.
 func harmless(r messages.FailureReason, acknowledged bool) bool {
@@ -85,6 +86,7 @@ func harmless(r messages.FailureReason, acknowledged bool) bool {
 	case messages.FailureReason_CHECKPOINT_DECLINED_TASK_CLOSING:
 		return !acknowledged
 	case messages.FailureReason_PERIODIC_SCHEDULER_SHUTDOWN,
+		messages.FailureReason_MINIMUM_TIME_BETWEEN_CHECKPOINTS,
 		messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING,
 		messages.FailureReason_CHECKPOINT_SUBSUMED,
 		messages.FailureReason_CHECKPOINT_DECLINED_SUBSUMED,

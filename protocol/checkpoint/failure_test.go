@@ -65,11 +65,12 @@ func TestFailureReasons(t *testing.T) {
 	}
 }
 
-// What came too late, or while tasks started or ended, is counted as aborted; of a
+// What came too late or too soon, or while tasks started or ended, is counted as aborted; of a
 // task that closes only if not all had acknowledged. Everything else is a failure.
 func TestHarmlessReasons(t *testing.T) {
 	want := map[messages.FailureReason]bool{
 		messages.FailureReason_PERIODIC_SCHEDULER_SHUTDOWN:             true,
+		messages.FailureReason_MINIMUM_TIME_BETWEEN_CHECKPOINTS:        true,
 		messages.FailureReason_NOT_ALL_REQUIRED_TASKS_RUNNING:          true,
 		messages.FailureReason_CHECKPOINT_SUBSUMED:                     true,
 		messages.FailureReason_CHECKPOINT_DECLINED_SUBSUMED:            true,
