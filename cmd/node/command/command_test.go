@@ -15,6 +15,7 @@ import (
 	"cutwater/protocol/job"
 	"cutwater/protocol/restore"
 	"cutwater/storage"
+	"cutwater/topology"
 )
 
 // The end of a job has the exit code of the design.
@@ -167,6 +168,44 @@ func TestEvents(t *testing.T) {
 	s := p.summary(&messages.JobRecord{Job: "j", Name: "n", Incarnation: 2}, messages.JobStatus_FAILED, errors.New("it broke"))
 	if s.Malformed != 3 || s.Restarts != 2 || s.Failure != "it broke" || s.Incarnation != 2 || s.DurationMs != 10000 {
 		t.Errorf("summary %+v", s)
+	}
+}
+
+// At the end the live line goes, and nothing more is drawn behind the command's last
+// words.
+func TestEnd(t *testing.T) {
+	p, out, now := clock(80)
+	p.draw(*now)
+	if !strings.HasSuffix(out.String(), "0 records  0/s") {
+		t.Fatalf("%q", out)
+	}
+	p.end()
+	p.note("too late")
+	*now = now.Add(time.Minute)
+	p.draw(*now)
+	if !strings.HasSuffix(out.String(), "0 records  0/s\r\033[K") {
+		t.Errorf("%q", out)
+	}
+}
+
+// Rows on the terminal and a live line would be mixed.
+func TestPrintsRows(t *testing.T) {
+	for sink, want := range map[string]bool{"{stdout: {}}": true, "{blackhole: {}}": false} {
+		text := "name: a\noperators:\n  - {uid: in, source: {datagen: {schema: {n: int}, rows: 1}}}\n  - {uid: out, input: in, sink: " + sink + "}\n"
+		top, err := topology.Load("a.yaml", []byte(text), connectors(), os.LookupEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := printsRows(top); got != want {
+			t.Errorf("%s: %t", sink, got)
+		}
+	}
+	p, out, now := clock(80)
+	p.plain()
+	p.event(checkpoint.Completed{Checkpoint: 7})
+	p.draw(*now)
+	if got := out.String(); !strings.Contains(got, "checkpoint 7 completed") || strings.Contains(got, "\r") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -78,7 +78,8 @@ func newProgress(out io.Writer) *progress {
 		panics: func(node.CoordinatorFallen) string { return "" },
 		shown:  map[string]bool{}, counts: map[string]uint64{}, told: map[string]bool{}}
 	p.start = p.now()
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if isTerminal(out) {
+		f := out.(*os.File)
 		p.width = func() int {
 			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 1 {
 				return w
@@ -87,6 +88,23 @@ func newProgress(out io.Writer) *progress {
 		}
 	}
 	return p
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// plain says one line per event on a terminal, too: something else writes to it,
+// which a live line would be in the way of.
+func (p *progress) plain() { p.width = func() int { return 0 } }
+
+// end removes the live line; nothing is said any more.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.out = io.Discard
 }
 
 // event prints what a person wants to know about.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutwater/connector/stdout"
 	"cutwater/messages"
 	"cutwater/node"
 	"cutwater/protocol"
@@ -23,6 +24,7 @@ import (
 	"cutwater/storage"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
+	"cutwater/topology"
 )
 
 // runFlags are the flags of run.
@@ -101,6 +103,10 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		return coded(exitError, err)
 	}
 	p := newProgress(cmd.ErrOrStderr())
+	defer p.end()
+	if isTerminal(cmd.OutOrStdout()) && printsRows(l.topology) {
+		p.plain()
+	}
 	p.drop = f.drop
 	p.panics = func(e node.CoordinatorFallen) string { return keepStack(dataDir, e) }
 	process, err := node.Open(node.ProcessOptions{
@@ -125,6 +131,13 @@ func run(cmd *cobra.Command, name string, f *runFlags) error {
 		err = coded(exitError, closeErr)
 	}
 	return err
+}
+
+// printsRows reports whether a sink writes to standard output.
+func printsRows(t *topology.Topology) bool {
+	return slices.ContainsFunc(t.Operators, func(o *topology.Operator) bool {
+		return o.Kind == topology.Sink && o.Connector.Name == stdout.Spec().Name
+	})
 }
 
 // checkText refuses what could not be part of a message: its text is UTF-8.
