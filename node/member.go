@@ -194,7 +194,7 @@ func (m *Member) run(ctx context.Context, s *session) {
 }
 
 // Failed is closed when the node has no cluster any more and will not have one: it can
-// only be closed. AwaitReady says why.
+// only be closed. Ready says why.
 func (m *Member) Failed() <-chan struct{} { return m.failed }
 
 // current is the present session, or why there is none.

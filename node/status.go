@@ -87,7 +87,8 @@ func (m *Member) Ready() error {
 	return nil
 }
 
-// AwaitReady returns when the node can serve, or why it could not until ctx was done.
+// AwaitReady returns when the node can serve, or why it could not until ctx was done,
+// or never will.
 func (m *Member) AwaitReady(ctx context.Context) error {
 	for {
 		changed := m.Changed()
@@ -96,6 +97,8 @@ func (m *Member) AwaitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
+		case <-m.failed:
+			return m.Ready()
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		case <-changed:

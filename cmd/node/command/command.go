@@ -78,7 +78,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newRun(), newLint(), newVersion(), newStart(), newDeploy(), newJobs(), newJob(), newCheckpoints(), newCancel(), newNodes(), newEvents(), newCompletion())
+	root.AddCommand(newRun(), newLint(), newVersion(), newStart(), newDeploy(), newJobs(), newJob(), newCheckpoints(), newCancel(), newNodes(), newEvents(), newRecover(), newCompletion())
 	return root
 }
 

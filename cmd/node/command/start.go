@@ -271,7 +271,7 @@ func (s *service) run(cmd *cobra.Command, signals <-chan os.Signal, output forma
 		select {
 		case err := <-ready:
 			if err != nil {
-				return coded(exitError, err)
+				return cannotStart(err)
 			}
 			if err := s.ready(cmd, output); err != nil {
 				return err
@@ -279,7 +279,7 @@ func (s *service) run(cmd *cobra.Command, signals <-chan os.Signal, output forma
 			go s.watch(ctx)
 			ready = nil
 		case <-s.member.Failed():
-			return cannotStart(s.member.AwaitReady(ctx))
+			return cannotStart(s.member.Ready())
 		case <-signals:
 			stop()
 			return leave(s.member, s.options, s.journal, signals)
