@@ -46,6 +46,6 @@ func (p *Process) SweepEnded(ctx context.Context, r *messages.JobRecord) (*messa
 	}
 	return store.Sweep(ctx, &messages.SweepCheckpoints{
 		Fence:       &messages.Fence{Job: r.Job, Epoch: r.Epoch, Attempt: math.MaxUint32},
-		Incarnation: r.Incarnation, Newest: r.LastCheckpoint, Keep: keep,
+		Incarnation: r.Incarnation, Newest: r.LastCheckpoint, Keep: keep, Ended: true,
 	})
 }

@@ -82,7 +82,7 @@ func newCoordinator(c Config, l line) (*Coordinator, error) {
 		return nil, err
 	}
 	return &Coordinator{config: c, master: m, history: job.NewHistory(), line: l,
-		worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS, hooks: l.hooks}}, nil
+		worker: worker{metadata: c.Metadata, program: c.Program, fs: c.FS, hooks: l.hooks, shared: c.Master.Agent != ""}}, nil
 }
 
 func (c *Coordinator) spawn(s *system.System) error {

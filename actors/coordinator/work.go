@@ -26,6 +26,8 @@ type worker struct {
 	program  operator.Program
 	fs       vfs.FS
 	hooks    *hooks
+	// shared: tasks run on other nodes, too.
+	shared bool
 }
 
 // run does one piece of work and fills done with its result.
@@ -38,6 +40,9 @@ func (w *worker) run(ctx context.Context, task proto.Message, done *messages.Wor
 		}
 		if t.Command.GetRecordCompletion() != nil {
 			failpoint.Hit(failpoint.CompletionRecorded)
+		}
+		if t.Command.GetStartEpoch() != nil && r.GetOutcome() == messages.MetadataOutcome_APPLIED {
+			done.Marks = w.mark(ctx, r.Epoch)
 		}
 		done.Result = &messages.WorkDone_Metadata{Metadata: r}
 	case *messages.ReadJob:
@@ -90,6 +95,20 @@ func (w *worker) run(ctx context.Context, task proto.Message, done *messages.Wor
 		return fmt.Errorf("coordinator: no work of kind %T is known", task)
 	}
 	return nil
+}
+
+// mark marks the checkpoint folder for the epoch and returns the epochs whose marks are
+// there, so that tasks can find out whether they see the same folder. It hinders nobody:
+// where it fails nobody looks, and the checkpoints tell what is wrong with the folder.
+func (w *worker) mark(ctx context.Context, epoch uint64) []uint64 {
+	if !w.shared {
+		return nil
+	}
+	marks, err := w.store.Mark(ctx, epoch)
+	if err != nil {
+		return nil
+	}
+	return marks
 }
 
 // load reads a checkpoint and verifies every file that it names before anything

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"cutwater/cluster/metadata"
 	"cutwater/messages"
 	"cutwater/storage"
 	"cutwater/storage/filestore"
@@ -176,5 +178,42 @@ func TestSweep(t *testing.T) {
 	done = &messages.WorkDone{}
 	if err := w.run(context.Background(), &messages.SweepCheckpoints{Fence: &messages.Fence{Job: testJob, Epoch: 2}}, done); err == nil || done.Result != nil {
 		t.Errorf("another epoch's sweep ended with %v, %v", done.Result, err)
+	}
+}
+
+// Whose tasks may be on other nodes marks the checkpoint folder with its epoch as soon as
+// it has one; a folder that cannot be marked keeps nobody from starting.
+func TestMarksItsFolder(t *testing.T) {
+	for name, fails := range map[string]bool{"marked": false, "disk full": true} {
+		t.Run(name, func(t *testing.T) {
+			w, disk, _, _ := stored(t)
+			w.metadata, w.shared = metadata.NewModel(nil), true
+			if fails {
+				broken := vfs.Faulty(disk, vfs.Plan{Faults: []vfs.Fault{{Kind: vfs.Full}}})
+				w.store = filestore.New(filestore.Options{FS: broken, Dir: "/chk", Job: testJob, Epoch: 1})
+			}
+			propose := func(c *messages.MetadataCommand) *messages.WorkDone {
+				done := &messages.WorkDone{}
+				if err := w.run(t.Context(), &messages.Propose{Command: c}, done); err != nil {
+					t.Fatal(err)
+				}
+				return done
+			}
+			propose(&messages.MetadataCommand{Command: &messages.MetadataCommand_RegisterJob{RegisterJob: &messages.RegisterJob{Job: testJob, Name: "test"}}})
+			start := &messages.MetadataCommand{Command: &messages.MetadataCommand_StartEpoch{StartEpoch: &messages.StartEpoch{Job: testJob}}}
+			propose(start)
+			done := propose(start)
+			want := []uint64{1, 2}
+			if fails {
+				want = nil
+			}
+			if done.GetMetadata().GetEpoch() != 2 || !slices.Equal(done.Marks, want) {
+				t.Errorf("epoch %d with the marks %v, want %v", done.GetMetadata().GetEpoch(), done.Marks, want)
+			}
+			w.shared = false
+			if done := propose(start); done.Marks != nil {
+				t.Errorf("a job whose tasks are all here has the marks %v", done.Marks)
+			}
+		})
 	}
 }

@@ -111,6 +111,9 @@ func (t *Task) keyGroups() *messages.KeyGroupRange {
 // load makes the backends and reads the restored segments, oldest first. It runs
 // on the Executor.
 func (t *Task) load(ctx context.Context, keyed map[string]bool) error {
+	if err := t.checkFolder(ctx); err != nil {
+		return err
+	}
 	list := make([]state.Backend, len(t.chain.Operators))
 	for i, op := range t.chain.Operators {
 		if !keyed[op.Uid()] {

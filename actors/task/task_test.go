@@ -111,6 +111,12 @@ type rig struct {
 // newRig spawns a task; it has not been given a turn yet.
 func newRig(t *testing.T, p *program, change func(*messages.Deploy)) *rig {
 	t.Helper()
+	return newRigWith(t, p, memstore.New(memstore.Options{FS: vfs.Mem(), Job: testJob}), change)
+}
+
+// newRigWith spawns a task with this checkpoint store.
+func newRigWith(t *testing.T, p *program, store storage.Store, change func(*messages.Deploy)) *rig {
+	t.Helper()
 	r := &rig{Rig: systemtest.New("n1"), program: p}
 	if err := timer.Spawn(r.System); err != nil {
 		t.Fatal(err)
@@ -118,9 +124,7 @@ func newRig(t *testing.T, p *program, change func(*messages.Deploy)) *rig {
 	env := &Env{
 		Pool: &Pool{}, FS: vfs.Mem(), Random: func() uint64 { return 0 },
 		Programs: func(string) (operator.Program, error) { return p, nil },
-		Storage: func(f *messages.Fence, _ *messages.JobSettings) (storage.Store, error) {
-			return memstore.New(memstore.Options{FS: vfs.Mem(), Job: f.Job}), nil
-		},
+		Storage:  func(*messages.Fence, *messages.JobSettings) (storage.Store, error) { return store, nil },
 	}
 	d := &messages.Deploy{
 		Fence: fence(), Task: taskID(), Coordinator: coordinator,

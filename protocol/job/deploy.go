@@ -193,6 +193,7 @@ func (m *Master) deploy() {
 				Program:     m.config.Program,
 				Topology:    m.config.Topology,
 				Fingerprint: fingerprint,
+				Mark:        m.mark(),
 			}
 			if m.assignment != nil {
 				d.Restore = m.assignment.Vertices[i].Tasks[subtask]

@@ -145,6 +145,7 @@ type Master struct {
 	owed debt
 
 	epoch       uint64
+	marks       []uint64 // epochs whose marks are in the checkpoint folder
 	incarnation uint64
 	coordinator *checkpoint.Coordinator // from the answer of StartEpoch on
 	informed    bool                    // the coordinator knows the completed checkpoints

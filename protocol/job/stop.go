@@ -175,6 +175,7 @@ func (m *Master) proposeStatus(status messages.JobStatus) {
 	if status == messages.JobStatus_RUNNING {
 		c.Deployment = &messages.Deployment{Attempt: m.attempt, Slots: m.slotsOf(func(*execution) bool { return true })}
 		m.placed.record(c.Deployment)
+		c.Deployment.Mark = m.mark()
 	}
 	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {
 		c.Failure = describe.Error(m.failure)

@@ -29,7 +29,9 @@ func (m *Master) sweepLast() {
 		return
 	}
 	m.sweptLast = true
-	m.ask(m.coordinator.SweepBefore(m.attempt + 1))
+	last := m.coordinator.SweepBefore(m.attempt + 1)
+	last.Ended = true
+	m.ask(last)
 }
 
 // sweepAnswered: nothing depends on it but space. The next attempt sweeps again.

@@ -93,6 +93,8 @@ func (m *Master) mayBeAdopted(r *messages.JobRecord) {
 	switch {
 	case m.config.Anew:
 		m.event(NotAdopted{Attempt: d.Attempt, Why: "the coordinators before this one failed too often"})
+	case m.elsewhere(d):
+		m.event(NotAdopted{Attempt: d.Attempt, Why: "they write their checkpoints to another folder than this node sees"})
 	case len(m.config.Hooks) > 0:
 		m.event(NotAdopted{Attempt: d.Attempt, Why: "the job has master hooks, whose memory is gone"})
 	default:

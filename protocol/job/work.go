@@ -72,6 +72,7 @@ func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
 			m.unavailable("StartEpoch", failure)
 			return
 		}
+		m.marks = w.Marks
 		m.epochStarted(result)
 	case *messages.MetadataCommand_SetJobStatus:
 		if m.phase != recording || t.SetJobStatus.Status != m.target {
