@@ -74,7 +74,8 @@ func (c *cluster) token() string {
 	return hex.EncodeToString(s.Key(secret.API))
 }
 
-// metrics are those of a node, summed up over all labels.
+// metrics are those of a node: by name, summed up over all labels, and by name with
+// labels, as they are written.
 func (c *cluster) metrics(n *node) (map[string]float64, error) {
 	address, err := n.address()
 	if err != nil {
@@ -101,6 +102,7 @@ func (c *cluster) metrics(n *node) (map[string]float64, error) {
 		fields := strings.Fields(line)
 		if v, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil && !strings.HasPrefix(line, "#") {
 			sums[name] += v
+			sums[strings.TrimSuffix(line, " "+fields[len(fields)-1]+"\n")] = v
 		}
 	}
 	return sums, nil

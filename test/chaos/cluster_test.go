@@ -47,7 +47,7 @@ func preset(name string) flags {
 }
 
 // newCluster starts nodes that find each other. The folder is kept if the test fails.
-func newCluster(t *testing.T, binary string, size int, flags flags) *cluster {
+func newCluster(t testing.TB, binary string, size int, flags flags) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cutwater-chaos-")
 	if err != nil {
@@ -83,7 +83,7 @@ func newCluster(t *testing.T, binary string, size int, flags flags) *cluster {
 }
 
 // close ends everything, and keeps the logs of a test that has failed.
-func (c *cluster) close(t *testing.T) {
+func (c *cluster) close(t testing.TB) {
 	if t.Failed() {
 		c.showLogs(t)
 		for _, n := range c.nodes {
@@ -113,7 +113,7 @@ func (c *cluster) close(t *testing.T) {
 }
 
 // showLogs prints the ends of the logs.
-func (c *cluster) showLogs(t *testing.T) {
+func (c *cluster) showLogs(t testing.TB) {
 	for _, n := range c.nodes {
 		text, _ := os.ReadFile(n.log) // without one there is nothing to show
 		lines := strings.SplitAfter(string(text), "\n")

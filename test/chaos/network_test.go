@@ -59,7 +59,7 @@ func (loopback) lose(int, int, loss) error { return errors.ErrUnsupported }
 type namespaces struct{ prefix string }
 
 // newNetwork makes a network for nodes, and says which.
-func newNetwork(t *testing.T, nodes int) network {
+func newNetwork(t testing.TB, nodes int) network {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Log("not root: all nodes on 127.0.0.1, without partitions and full disks")
@@ -115,7 +115,7 @@ func orphaned(name string) bool {
 }
 
 // sweep removes what runs that were killed have left.
-func sweep(t *testing.T) {
+func sweep(t testing.TB) {
 	list, err := exec.Command("ip", "netns", "list").Output()
 	if err != nil {
 		t.Fatal(err)
