@@ -62,7 +62,7 @@ func Open(o ProcessOptions) (*Process, error) {
 	sys := system.New(system.Options{Node: "local", Clock: system.NewWallClock(), Executor: p.pool})
 	p.Runtime, err = NewRuntime(Deps{
 		System: sys, FS: o.FS, Metadata: store, Programs: o.Programs, Random: random, ChannelMemoryBytes: o.ChannelMemoryBytes,
-		ScratchDir: path.Join(o.DataDir, "scratch"), Event: o.Event,
+		ScratchDir: path.Join(o.DataDir, "scratch"), CopiesDir: path.Join(o.DataDir, "local"), Event: o.Event,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.Close())

@@ -17,6 +17,7 @@ import (
 	"cutwater/protocol/job"
 	"cutwater/storage"
 	"cutwater/storage/filestore"
+	"cutwater/storage/local"
 	"cutwater/storage/memstore"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
@@ -35,6 +36,9 @@ type Deps struct {
 	Offer func(name string, topology *messages.TopologySource)
 	// ScratchDir holds the local files of state backends.
 	ScratchDir string
+	// CopiesDir holds copies of state files for local recovery, also from one start of
+	// the node to the next; empty keeps none.
+	CopiesDir string
 	// Random returns 64 random bits.
 	Random func() uint64
 	// PollRecords bounds a turn of a source; 0 means the default.
@@ -57,6 +61,7 @@ type Deps struct {
 type Runtime struct {
 	deps    Deps
 	batches *task.Pool
+	copies  *local.Copies // nil: none are kept
 }
 
 // NewRuntime starts the node's actors: the timer and the task manager.
@@ -65,11 +70,15 @@ func NewRuntime(d Deps) (*Runtime, error) {
 	if err := timer.Spawn(d.System); err != nil {
 		return nil, err
 	}
+	if d.CopiesDir != "" {
+		r.copies = local.New(d.FS, d.CopiesDir)
+	}
 	env := &task.Env{
 		Pool:        r.batches,
 		Budget:      task.NewBudget(d.ChannelMemoryBytes),
 		FS:          d.FS,
 		ScratchDir:  d.ScratchDir,
+		Copies:      r.copies,
 		Programs:    d.Programs,
 		Random:      d.Random,
 		PollRecords: d.PollRecords,

@@ -188,7 +188,8 @@ func (s *session) startActors() (err error) {
 	s.system = system.New(system.Options{Node: s.name, Clock: s.clock, Executor: s.pool, Transport: s})
 	s.runtime, err = NewRuntime(Deps{
 		System: s.system, FS: o.FS, Metadata: s.store, Programs: s.programs.find, Offer: s.programs.offer, Random: random,
-		ChannelMemoryBytes: o.ChannelMemoryBytes, ScratchDir: path.Join(o.DataDir, "scratch"), Event: s.happened, JobEvent: s.happenedTo,
+		ChannelMemoryBytes: o.ChannelMemoryBytes, ScratchDir: path.Join(o.DataDir, "scratch"), CopiesDir: path.Join(o.DataDir, "local"),
+		Event: s.happened, JobEvent: s.happenedTo,
 		LastView: func(v *messages.JobView) { s.asker.keep(v) },
 	})
 	if err != nil {

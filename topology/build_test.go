@@ -170,7 +170,8 @@ func TestSettings(t *testing.T) {
 		{"restart: {strategy: fixed-delay, attempts: 5, delay: 2s}", "kind:FIXED_DELAY attempts:5 delay_ms:2000"},
 		{"restart: {strategy: failure-rate, max-failures: 3}", "kind:FAILURE_RATE delay_ms:1000 max_failures:3 interval_ms:60000"},
 		{"restart: {max-backoff: 2s, jitter: 0.5}", "kind:EXPONENTIAL_DELAY initial_backoff_ms:50 max_backoff_ms:2000 backoff_multiplier:1.5 jitter:0.5 reset_after_ms:3600000"},
-		{"state: {backend: bolt}\nbuffer-timeout: 5ms", "bolt 5"},
+		{"state: {backend: bolt}\nbuffer-timeout: 5ms", "bolt 5 false"},
+		{"state: {local-recovery: true}", "heap 1 true"},
 	} {
 		src := strings.Replace(flightsPrefix, "operators:", c.yaml+"\noperators:", 1) + "  - {uid: o, input: in, sink: {blackhole: {}}}\n"
 		top, err := topology.Load("t.yaml", []byte(src), buildable(), environment)
@@ -180,7 +181,7 @@ func TestSettings(t *testing.T) {
 		// The text form of messages varies in its spaces on purpose.
 		got := strings.Join(strings.Fields(top.Settings.Restart.String()), " ")
 		if strings.HasPrefix(c.yaml, "state") {
-			got = fmt.Sprint(top.Settings.Backend, " ", top.Settings.BufferTimeoutMs)
+			got = fmt.Sprint(top.Settings.Backend, " ", top.Settings.BufferTimeoutMs, " ", top.Settings.LocalRecovery)
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.yaml, got, c.want)

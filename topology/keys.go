@@ -121,9 +121,10 @@ var checkpointingSection = &Section{
 }
 
 var stateSection = &Section{
-	Name: "state", Path: "state", Doc: "The state backend.",
+	Name: "state", Path: "state", Doc: "Where keyed state is, and from where it is restored.",
 	Keys: []Key{
 		{Name: "backend", Kind: Enum, Default: "heap", Values: []string{"heap", "bolt"}, Doc: "`heap` keeps state in memory; `bolt` keeps a bounded part in memory and the rest in a file.", Flink: "state.backend.type", FlinkDefault: "hashmap"},
+		{Name: "local-recovery", Kind: Bool, Default: "false", Doc: "Each node keeps copies of the keyed state that its tasks write to checkpoints, on its own disk: as much again as one checkpoint, two while one is written. A task that is started again on its node reads them instead of `dir`. Without effect where `storage` is `coordinator`.", Flink: "execution.state-recovery.from-local", FlinkDefault: "false"},
 	},
 }
 

@@ -69,6 +69,7 @@ func (d *decoder) settings(top *block) *messages.JobSettings {
 		Restart:         d.restart(top.value("restart").block),
 		Backend:         top.value("state").block.value("backend").text,
 		BufferTimeoutMs: top.value("buffer-timeout").int,
+		LocalRecovery:   top.value("state").block.value("local-recovery").bool,
 	}
 }
 

@@ -226,6 +226,7 @@ func (t *Task) do(s subtask.Step) error {
 				b.Confirm(s.Checkpoint)
 			}
 		}
+		t.copies.completed(s.Checkpoint)
 	case subtask.AbortOperators:
 		for _, op := range t.chain.Operators {
 			if err := op.Aborted(s.Checkpoint); err != nil {
@@ -238,6 +239,7 @@ func (t *Task) do(s subtask.Step) error {
 				b.Abort(s.Checkpoint)
 			}
 		}
+		t.copies.aborted(s.Checkpoint)
 	case subtask.Send:
 		t.toCoordinator(s.Message)
 	case subtask.Finish:

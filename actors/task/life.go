@@ -143,6 +143,7 @@ func (t *Task) close() (first error) {
 	for _, s := range t.snapshots {
 		s.release()
 	}
+	t.copies.close()
 	closing("keyed state", func() error { return errors.Join(closeAll(t.keyed), t.loading.abandon()) })
 	return first
 }

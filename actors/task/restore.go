@@ -29,6 +29,7 @@ func (t *Task) initialize() error {
 	if t.store, err = t.env.Storage(t.fence, t.deploy.Settings); err != nil {
 		return err
 	}
+	t.openCopies()
 	if t.chain, err = program.NewChain(t.deploy.Vertex.Operators, t.out.edges); err != nil {
 		return err
 	}
@@ -120,17 +121,33 @@ func (t *Task) load(ctx context.Context, keyed map[string]bool) error {
 			continue
 		}
 		var err error
-		if list[i], err = t.newBackend(op.Uid()); err == nil {
-			err = t.loadOperator(ctx, op.Uid(), list[i])
-		}
-		if err != nil {
+		if list[i], err = t.loadOperator(ctx, op.Uid()); err != nil {
 			return errors.Join(fmt.Errorf("operator %q: %w", op.Uid(), err), closeAll(list))
 		}
 	}
 	return t.loading.offer(list)
 }
 
-func (t *Task) loadOperator(ctx context.Context, uid string, b state.Backend) error {
+// loadOperator makes and fills the keyed state of an operator. Where a copy on this node
+// turns out to be damaged, it begins anew without that one.
+func (t *Task) loadOperator(ctx context.Context, uid string) (state.Backend, error) {
+	for {
+		b, err := t.newBackend(uid)
+		if err != nil {
+			return nil, err
+		}
+		from := t.copies.restored
+		if err = t.loadSegments(ctx, uid, b); err == nil {
+			return b, nil
+		}
+		if err = errors.Join(err, b.Close()); !errors.Is(err, errCopy) || ctx.Err() != nil {
+			return nil, err
+		}
+		t.copies.restored = from
+	}
+}
+
+func (t *Task) loadSegments(ctx context.Context, uid string, b state.Backend) error {
 	for _, keyed := range t.restored(uid).GetKeyed() {
 		for _, segment := range keyed.Segments {
 			if err := t.loadSegment(ctx, b, segment); err != nil {
@@ -146,7 +163,7 @@ func (t *Task) loadSegment(ctx context.Context, b state.Backend, segment *messag
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Load(ctx, r), r.Close())
+	return t.copies.loaded(ctx, segment.Handle, r, errors.Join(b.Load(ctx, r), r.Close()))
 }
 
 func (t *Task) restored(uid string) *messages.OperatorRestore {
@@ -165,6 +182,7 @@ func (t *Task) opened(err error) error {
 	}
 	if t.chain != nil {
 		t.keyed = t.loading.take()
+		t.tellRestored()
 		t.contexts = make([]*operator.Context, len(t.chain.Operators))
 		for i := len(t.chain.Operators) - 1; i >= 0; i-- {
 			op := t.chain.Operators[i]

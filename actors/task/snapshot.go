@@ -114,6 +114,7 @@ func (t *Task) upload(ctx context.Context, fence *messages.Fence, snap *snapshot
 			first = fmt.Errorf("operator %q: %w", p.uid, err)
 		}
 	}
+	t.copies.tidy()
 	result := &messages.TaskSnapshot{}
 	for i := range snap.parts {
 		p := &snap.parts[i]
@@ -234,6 +235,9 @@ func (t *Task) uploaded(snap *snapshot, err error) error {
 		if p.snapshot.Done != nil {
 			p.snapshot.Done(p.workErr)
 		}
+	}
+	if err == nil && !snap.cancelled {
+		t.copies.taken(snap)
 	}
 	switch {
 	case errors.Is(err, operator.ErrTask):

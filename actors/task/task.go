@@ -17,6 +17,7 @@ import (
 	"cutwater/protocol/watermark"
 	"cutwater/state"
 	"cutwater/storage"
+	"cutwater/storage/local"
 	"cutwater/storage/vfs"
 	"cutwater/stream/operator"
 )
@@ -31,6 +32,9 @@ type Env struct {
 	ScratchDir string
 	// Programs finds the code of a job.
 	Programs func(name string) (operator.Program, error)
+	// Copies keeps copies of state files on this node, for jobs that want local
+	// recovery; nil keeps none.
+	Copies *local.Copies
 	// Storage opens the checkpoint store of a job.
 	Storage func(f *messages.Fence, s *messages.JobSettings) (storage.Store, error)
 	// Random returns seeded or real random bits.
@@ -72,6 +76,7 @@ type Task struct {
 	contexts []*operator.Context
 	keyed    []state.Backend // per operator; nil unless it is keyed
 	loading  backends        // until opened takes them
+	copies   copies
 
 	in    *inputs
 	out   *outputs

@@ -62,7 +62,7 @@ func place(plan *messages.ExecutionPlan, nodes []Node, last places) ([]string, e
 		}
 	}
 	fill(func(node, was string) bool { return node == was })
-	fill(func(node, was string) bool { return was != "" && machine(node) == machine(was) })
+	fill(func(node, was string) bool { return was != "" && SameNode(node, was) })
 	fill(func(string, string) bool { return true })
 	offered := 0
 	for _, node := range nodes {
@@ -74,9 +74,11 @@ func place(plan *messages.ExecutionPlan, nodes []Node, last places) ([]string, e
 	return slots, nil
 }
 
-// machine is what all starts of a node have in common: a name is the id of the node, a
-// dot, and the number of the start.
-func machine(node string) string {
+// SameNode reports whether two names are of one node, maybe of two starts of it: a name
+// is the id of the node, a dot, and the number of the start.
+func SameNode(a, b string) bool { return idOf(a) == idOf(b) }
+
+func idOf(node string) string {
 	if dot := strings.LastIndexByte(node, '.'); dot >= 0 {
 		return node[:dot]
 	}

@@ -14,11 +14,11 @@
 //     are those in the handle. What hash and size say is known at the end of the file:
 //     whoever has loaded a part by then begins anew, after Store.Drop.
 //
-// What is kept is bounded. A task keeps what the newest completed checkpoint names, of
-// that and of the older ones that it is built on, and what newer ones have written.
-// Copies of an aborted checkpoint go at once. When a checkpoint completes, the copies of
-// tasks that have left the node go, too, and those of jobs that have ended, or run
-// elsewhere, with Copies.Sweep. Copies outlive the process: a node that starts again can
+// What is kept is bounded. A task keeps what the newest completed checkpoint and the pending
+// ones name, which are also files of the older ones that they are built on.
+// The rest is deleted before the next checkpoint is written, together with the copies of
+// tasks that have left the node. Those of jobs that have ended, or run elsewhere, go
+// with Copies.Sweep. Copies outlive the process: a node that starts again can
 // use them.
 //
 // Only keyed state of checkpoints is copied. List state is read by the coordinator, and
@@ -80,7 +80,8 @@ func (c *Copies) Open(s storage.Store, id string, t *messages.TaskId, event func
 		c.jobs[id] = j
 	}
 	j.running[folder]++
-	return &Store{Store: s, copies: c, job: id, folder: folder, event: event, taken: make(map[uint64]map[string]bool)}
+	return &Store{Store: s, copies: c, job: id, folder: folder, event: event,
+		taken: make(map[uint64]map[string]bool), needed: make(map[string]bool), told: make(map[string]bool)}
 }
 
 func (c *Copies) closed(id, folder string) {
@@ -103,7 +104,7 @@ func (c *Copies) jobDir(id string) string { return path.Join(c.dir, vfs.FileName
 func (c *Copies) clean(id string, checkpoint uint64) error {
 	c.mu.Lock()
 	j := c.jobs[id]
-	due := j != nil && j.cleaned < checkpoint
+	due := j != nil && j.cleaned < checkpoint // 0: none has completed
 	if due {
 		j.cleaned = checkpoint
 	}

@@ -272,31 +272,67 @@ func TestBounded(t *testing.T) {
 	}
 	base := n.write(s, 1, 200)
 	s.Taken(1, taken(base))
-	must(t, s.Completed(1))
+	s.Completed(1)
+	s.Tidy()
 	step("a base", "v-0/1")
 	two, three := n.write(s, 2, 200), n.write(s, 3, 200)
 	s.Taken(2, taken(base, two))
 	s.Taken(3, taken(base, three))
 	step("two are pending", "v-0/1 v-0/2 v-0/3")
-	must(t, s.Aborted(2))
+	s.Aborted(2)
+	s.Tidy()
 	step("one is aborted", "v-0/1 v-0/3")
 	must(t, vfs.WriteFile(n.fs, s.dir()+"/.tmp-e1-a1-c2-keyed-x-v-0.9", nil))
 	four := n.write(s, 4, 200)
-	must(t, s.Completed(3))
+	s.Completed(3)
+	s.Tidy()
 	step("the other completes", "v-0/1 v-0/3 v-0/4")
-	must(t, s.Completed(7))
+	s.Completed(7)
+	s.Tidy()
 	step("a savepoint completes", "v-0/1 v-0/3 v-0/4")
 	eight := n.write(s, 8, 200)
 	s.Taken(8, taken(base, three, eight))
 	must(t, s.Discard(context.Background(), four.Handle))
 	step("a snapshot is discarded", "v-0/1 v-0/3 v-0/8")
-	nine := n.write(s, 9, 200)
+	nine, ten := n.write(s, 9, 200), n.write(s, 10, 200)
 	s.Taken(9, taken(nine))
-	must(t, s.Completed(9))
-	step("a full one completes", "v-0/9")
-	s.Taken(10, taken(nine))
-	must(t, s.Completed(10))
+	s.Taken(10, taken(base, three, ten))
+	s.Completed(9)
+	s.Tidy()
+	step("a full one completes, and an increment on older ones is pending", "v-0/1 v-0/10 v-0/3 v-0/9")
+	s.Aborted(10)
+	s.Tidy()
+	step("that is aborted", "v-0/9")
+	s.Taken(11, taken(nine))
+	s.Completed(11)
+	s.Tidy()
 	step("nothing has changed since", "v-0/9")
+	if len(n.events) > 0 {
+		t.Errorf("told was %q", n.events)
+	}
+}
+
+// What cannot be deleted is told once, and deleted behind a later checkpoint.
+func TestUndeletable(t *testing.T) {
+	disk := vfs.Faulty(vfs.Mem(), vfs.Plan{Seed: 1})
+	n := newNode(t, disk)
+	s := n.open(job1, 0)
+	for checkpoint, op := range []vfs.Op{vfs.OpReadDir, vfs.OpRemove} {
+		s.Taken(uint64(checkpoint+1), taken(n.write(s, uint64(checkpoint+1), 200)))
+		disk.SetFaults(vfs.Fault{Kind: vfs.Fail, Op: op})
+		s.Completed(uint64(checkpoint + 1))
+		s.Tidy()
+		disk.SetFaults()
+	}
+	if got := n.copied(); got != "v-0/1 v-0/2" || len(n.events) != 1 || !strings.Contains(n.events[0], "local copies left behind") {
+		t.Fatalf("copies: %s, told was %q", got, n.events)
+	}
+	s.Taken(3, taken(n.write(s, 3, 200)))
+	s.Completed(3)
+	s.Tidy()
+	if got := n.copied(); got != "v-0/3" {
+		t.Fatalf("copies: %s", got)
+	}
 }
 
 // The copies of a task that has left the node go when a later checkpoint completes
@@ -306,18 +342,21 @@ func TestTasksThatLeft(t *testing.T) {
 	stays, leaves, other := n.open(job1, 0), n.open(job1, 1), n.open(job2, 1)
 	for _, s := range []*Store{stays, leaves, other} {
 		s.Taken(1, taken(n.write(s, 1, 200)))
-		must(t, s.Completed(1))
+		s.Completed(1)
+		s.Tidy()
 	}
 	leaves.Close()
 	leaves.Close() // a second time is nothing
 	stays.Taken(2, taken(n.write(stays, 2, 200)))
 	must(t, vfs.WriteFile(n.fs, leaves.dir()+"/e1-a1-c2-keyed-x-v-1", nil)) // it had written its part
-	must(t, stays.Completed(2))
+	stays.Completed(2)
+	stays.Tidy()
 	if got := n.copied(); got != "v-0/2 v-1/1 v-1/1 v-1/2" {
 		t.Fatalf("when the task may come back there were copies of %s", got)
 	}
 	stays.Taken(3, taken(n.write(stays, 3, 200)))
-	must(t, stays.Completed(3))
+	stays.Completed(3)
+	stays.Tidy()
 	if got := n.copied(); got != "v-0/3 v-1/1" {
 		t.Fatalf("when it is gone there are copies of %s", got)
 	}

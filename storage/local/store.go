@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,10 +24,14 @@ type Store struct {
 	job, folder string
 	event       func(what, detail string)
 
-	mu     sync.Mutex
-	taken  map[uint64]map[string]bool // the files that a checkpoint names, until it is settled
-	told   bool                       // that a copy was dropped
-	closed bool
+	mu      sync.Mutex
+	taken   map[uint64]map[string]bool // the files that a checkpoint names, until it is settled
+	newest  uint64                     // the checkpoint that completed last
+	needed  map[string]bool            // the files that it names
+	aborted []uint64                   // since the last Tidy
+	untidy  bool                       // there may be something to delete
+	told    map[string]bool            // what a person was told of
+	closed  bool
 }
 
 // keyed is the kind of state that is copied.
@@ -119,7 +124,7 @@ func (s *Store) drop(name string, why error) {
 // Discard implements storage.Store.
 func (s *Store) Discard(ctx context.Context, h *messages.StateHandle) error {
 	if name := nameOf(h); name != "" {
-		_ = s.copies.fs.Remove(path.Join(s.dir(), name)) // what stays goes with the next completed checkpoint
+		_ = s.copies.fs.Remove(path.Join(s.dir(), name)) // what stays is deleted by Tidy
 	}
 	return s.Store.Discard(ctx, h)
 }
@@ -140,35 +145,51 @@ func (s *Store) Taken(checkpoint uint64, snapshot *messages.TaskSnapshot) {
 	s.taken[checkpoint] = names
 }
 
-// Completed deletes the copies that the completed checkpoint does not name, but for
-// those of later ones. Behind a savepoint, or a checkpoint that was not Taken, all stay:
-// the next checkpoint may build on them. An error leaves files behind, until the next
-// checkpoint.
-func (s *Store) Completed(checkpoint uint64) error {
+// Completed says that a checkpoint has completed: Tidy will delete what it does not
+// name, but for the copies of later ones. Behind a savepoint, or a checkpoint that was
+// not Taken, all stay: the next checkpoint may build on them.
+func (s *Store) Completed(checkpoint uint64) {
 	s.mu.Lock()
-	needed, known := s.taken[checkpoint]
+	defer s.mu.Unlock()
+	if needed, known := s.taken[checkpoint]; known {
+		s.newest, s.needed, s.untidy = checkpoint, needed, true
+	}
 	maps.DeleteFunc(s.taken, func(id uint64, _ map[string]bool) bool { return id <= checkpoint })
+}
+
+// Aborted says that a checkpoint was aborted: Tidy will delete what it has written.
+func (s *Store) Aborted(checkpoint uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken, checkpoint)
+	s.aborted, s.untidy = append(s.aborted, checkpoint), true
+}
+
+// Tidy deletes the copies that are not needed any more. It is called on the Executor,
+// before a checkpoint writes more, so that there are never more than of two. What cannot
+// be deleted is told, and tried again behind the next checkpoint.
+func (s *Store) Tidy() {
+	s.mu.Lock()
+	newest, aborted, untidy := s.newest, s.aborted, s.untidy
+	s.aborted, s.untidy = nil, false
+	needed := maps.Clone(s.needed)
+	for _, names := range s.taken { // a pending one may be built on what the newest is not
+		maps.Copy(needed, names)
+	}
 	s.mu.Unlock()
-	if !known {
-		return nil
+	if !untidy {
+		return
 	}
 	err := s.remove(func(name string) bool {
 		w, ok := storage.WriterOf(strings.TrimPrefix(name, temporaryPrefix))
-		return !needed[name] && !(ok && w.Checkpoint > checkpoint)
+		if !ok || slices.Contains(aborted, w.Checkpoint) && name[0] != '.' {
+			return true
+		}
+		return w.Checkpoint <= newest && !needed[name]
 	})
-	return errors.Join(err, s.copies.clean(s.job, checkpoint))
-}
-
-// Aborted deletes the copies that an aborted checkpoint has written. One that is still
-// being written goes with the next completed checkpoint.
-func (s *Store) Aborted(checkpoint uint64) error {
-	s.mu.Lock()
-	delete(s.taken, checkpoint)
-	s.mu.Unlock()
-	return s.remove(func(name string) bool {
-		w, ok := storage.WriterOf(name)
-		return ok && w.Checkpoint == checkpoint
-	})
+	if err = errors.Join(err, s.copies.clean(s.job, newest)); err != nil {
+		s.tell("local copies left behind", err.Error())
+	}
 }
 
 // remove deletes the copies of this task of which that is so.
@@ -183,6 +204,17 @@ func (s *Store) remove(such func(name string) bool) error {
 		}
 	}
 	return err
+}
+
+// tell tells of something that may go on for long, the first time.
+func (s *Store) tell(what, detail string) {
+	s.mu.Lock()
+	told := s.told[what]
+	s.told[what] = true
+	s.mu.Unlock()
+	if !told {
+		s.event(what, detail)
+	}
 }
 
 // Close says that the task has ended. The copies stay, for its next start.

@@ -78,7 +78,7 @@ func (w *writing) keep(name string) {
 	}
 	w.abandon()
 	w.store.copies.dropped.Add(1)
-	w.store.tell(fmt.Sprintf("a restart will read the checkpoint directory instead: %v", w.failure))
+	w.store.tell("local copy dropped", fmt.Sprintf("a restart will read the checkpoint directory instead: %v", w.failure))
 }
 
 // abandon leaves no file behind, if the disk lets it.
@@ -88,16 +88,5 @@ func (w *writing) abandon() {
 	}
 	if w.temporary != "" {
 		_ = w.store.copies.fs.Remove(w.temporary)
-	}
-}
-
-// tell tells of the first copy that was dropped; the others are counted.
-func (s *Store) tell(detail string) {
-	s.mu.Lock()
-	told := s.told
-	s.told = true
-	s.mu.Unlock()
-	if !told {
-		s.event("local copy dropped", detail)
 	}
 }
