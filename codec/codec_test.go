@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -133,6 +134,13 @@ func TestUnsupportedTypes(t *testing.T) {
 	type bad struct{ In struct{ Tags []string } }
 	if _, err := codec.Of[bad](); err == nil || !strings.Contains(err.Error(), "bad.In.Tags is a []string") {
 		t.Errorf("got %v", err)
+	}
+	type timed struct{ At time.Time }
+	if _, err := codec.Of[timed](); err == nil || !strings.Contains(err.Error(), "timed.At is a time.Time, which has no fixed encoding: keep Unix milliseconds") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := codec.KeyOf[timed](); err == nil || !strings.Contains(err.Error(), "timed.At is a time.Time, which cannot be a key") {
+		t.Errorf("key: got %v", err)
 	}
 	if _, err := codec.KeyOf[bad](); err == nil || !strings.Contains(err.Error(), "bad.In.Tags") {
 		t.Errorf("key: got %v", err)

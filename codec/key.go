@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"time"
 	"unsafe"
 
 	"cutwater/protocol/keygroup"
@@ -97,6 +98,9 @@ func (c *keyCodec[K]) add(t reflect.Type, from uintptr, path string) error {
 		}
 		return nil
 	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return fmt.Errorf("codec: %s is a time.Time, which cannot be a key; keep Unix milliseconds in an int64", path)
+		}
 		for i := range t.NumField() {
 			if err := c.add(t.Field(i).Type, from+t.Field(i).Offset, path+"."+t.Field(i).Name); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 	"unsafe"
 )
 
@@ -94,6 +95,9 @@ func (c *structCodec[T]) add(t reflect.Type, from uintptr, path string) error {
 			}
 		}
 	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return unsupported(path, t)
+		}
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if f.Name == "_" {
@@ -110,6 +114,9 @@ func (c *structCodec[T]) add(t reflect.Type, from uintptr, path string) error {
 }
 
 func unsupported(path string, t reflect.Type) error {
+	if t == reflect.TypeFor[time.Time]() {
+		return fmt.Errorf("codec: %s is a time.Time, which has no fixed encoding: keep Unix milliseconds in an int64, as event time is, or use codec.JSON or write a Codec", path)
+	}
 	return fmt.Errorf("codec: %s is a %s; fixed encoding knows numbers, bools, strings, byte slices, structs and arrays: use codec.JSON or write a Codec", path, t)
 }
 

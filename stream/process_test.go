@@ -340,3 +340,33 @@ func checkUserError(t *testing.T, err error, uid, cause string, panicked bool) {
 		t.Errorf("got %#v, want a UserError of %q with %q", err, uid, cause)
 	}
 }
+
+type sideless struct{}
+
+func (sideless) Open(s *stream.States)                                  { stream.SideEmit(s, tags) }
+func (sideless) Process(*stream.Context[string, int64], []string) error { return nil }
+
+var tags = stream.NewSide[[]string]("tags")
+
+// A record without a codec is reported once, and not again by what reads the side
+// outputs that carry it.
+func TestSideWithoutCodec(t *testing.T) {
+	top := stream.New("mistakes")
+	in := stream.Map(stream.From(top, "in", &listSource{}), "words", func(ev) []string { return nil })
+	by := stream.KeyBy(in, func(v []string) string { return v[0] })
+	sums := stream.Window(by, "sums", stream.Tumbling(time.Second), func() countWords { return countWords{} })
+	stream.To(stream.SideOf(sums, stream.Late[[]string]()), "late", newMemorySink[[]string]())
+	marked := stream.Process(by, "sideless", func() sideless { return sideless{} })
+	stream.To(stream.SideOf(marked, tags), "tags", newMemorySink[[]string]())
+	_, err := top.Build()
+	if err == nil || strings.Contains(err.Error(), "no side output") || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+type countWords struct{}
+
+func (countWords) Init(*int64)                                                 {}
+func (countWords) Add(n *int64, _ []string) error                              { *n++; return nil }
+func (countWords) Merge(n, other *int64) error                                 { *n += *other; return nil }
+func (countWords) Result(_ string, _ stream.Interval, n *int64) (int64, error) { return *n, nil }

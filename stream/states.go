@@ -80,7 +80,6 @@ func AggregatingState[IN, ACC, OUT any](s *States, name string, f state.Aggregat
 func SideEmit[S any](s *States, which Side[S]) Emit[S] {
 	if which.err != nil {
 		s.errs = append(s.errs, fmt.Errorf("its side output %q has no codec: %w; give one to NewSide", which.name, which.err))
-		return nil
 	}
 	if s.declaring {
 		for _, have := range s.node.sides {

@@ -25,9 +25,7 @@ func Window[K, T, A, R any, G Aggregator[K, T, A, R]](s KeyedStream[K, T], uid s
 	}
 	acc := stateCodec[A](t, n)
 	n.schema = stateSchema(s.key, acc)
-	if s.stream.codec != nil {
-		n.sides = append(n.sides, side{"late", s.stream.codec})
-	}
+	n.sides = append(n.sides, side{"late", s.stream.codec})
 	result := output[R](t, n, nil)
 	n.build = func(c *chain, n *node) (*instance, error) {
 		out, err := emitter(c, n, "", result.codec)

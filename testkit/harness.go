@@ -132,6 +132,11 @@ func NewHarness[T, U any](t TB, declare func(in stream.Stream[T]) stream.Stream[
 			var zero T
 			t.Fatalf("testkit: InputCodec has a %T, and the operator reads %T", h.options.codec, zero)
 		}
+	} else {
+		var err error
+		if c, err = codec.Of[T](); err != nil {
+			t.Fatalf("testkit: the records that the operator reads have no codec: %v; give the harness one by InputCodec", err)
+		}
 	}
 	source := stream.From(h.topology, harnessInput, neverRead[T]{c})
 	h.in = stream.Filter(source, harnessFeed, func(T) bool { return true })

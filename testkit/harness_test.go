@@ -329,6 +329,11 @@ func TestHarnessErrors(t *testing.T) {
 		"codec": {fails(func(tb testkit.TB) {
 			testkit.NewHarness(tb, declare, testkit.InputCodec(row.Codec(&row.Schema{})))
 		}), "and the operator reads testkit_test.click"},
+		"no codec": {fails(func(tb testkit.TB) {
+			testkit.NewHarness(tb, func(in stream.Stream[[]string]) stream.Stream[string] {
+				return stream.Map(in, "first", func(v []string) string { return v[0] })
+			})
+		}), "testkit: the records that the operator reads have no codec: codec: []string is a []string; fixed encoding knows"},
 		"none": {fails(func(tb testkit.TB) {
 			testkit.NewHarness(tb, func(in stream.Stream[click]) stream.Stream[click] { return in }).Watermark(1)
 		}), "declare adds no operator"},
