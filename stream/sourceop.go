@@ -287,7 +287,7 @@ func (o *sourceOperator[T]) unreadable(s *openSplit[T], err error) error {
 		return &operator.UserError{Uid: o.ID, Cause: err}
 	}
 	if o.config.malformed == Fail {
-		err = fmt.Errorf("%w; correct the record, or let the source skip malformed ones or send them to a side output", err)
+		err = fmt.Errorf("%w; let the source skip malformed records (malformed: skip) or send them to a side output (malformed: side) and go on, or correct the input and start anew", err)
 		return &operator.UserError{Uid: o.ID, Cause: NoRestart(err)}
 	}
 	o.ctx.Event("malformed", m.Error())

@@ -138,6 +138,8 @@ func TestCSVInput(t *testing.T) {
 				`f.csv:6 (byte 67): field "n": " 1" is not an int (64 bits)`}},
 		{name: "a time that does not parse", content: "at\n2001/02/29 00:00\n2001/02/28 00:00\n", config: Config{Schema: &row.Schema{Fields: typed.Fields[:1]}},
 			rows: []string{"983318400000"}, bad: []string{`f.csv:2 (byte 3): field "at": "2001/02/29 00:00" is not a timestamp as "2006/01/02 15:04"`}},
+		{name: "a time that is not in RFC 3339", content: "at\n2001-02-28\n", config: Config{Schema: &row.Schema{Fields: []row.Field{{Name: "at", Kind: row.Timestamp}}}},
+			bad: []string{`f.csv:2 (byte 3): field "at": "2001-02-28" is not a timestamp in RFC 3339, such as 2001-01-31T09:00:00Z`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.config.Schema == nil {

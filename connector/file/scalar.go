@@ -119,6 +119,9 @@ func (c *column) wanted() string {
 	case row.Bool:
 		return "a bool (true or false)"
 	case row.Timestamp:
+		if c.time.rfc3339 {
+			return "a timestamp in RFC 3339, such as 2001-01-31T09:00:00Z"
+		}
 		return "a timestamp as " + strconv.Quote(c.time.layout)
 	case row.Bytes:
 		return "base64"
