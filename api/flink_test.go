@@ -127,9 +127,11 @@ func TestFlinkValues(t *testing.T) {
 		"/v1/jobs/" + apitest.Failed + "/execution-result":     {`"application-status":"FAILED"`, `"stack-trace":"the disk is full"`},
 		"/v1/jobs/" + apitest.Running + "/execution-result":    {`{"status":{"id":"IN_PROGRESS"}}`},
 		"/v1/jobs/" + apitest.Finished + "/checkpoints":        {`"completed":2`, `"external_path":"/save/savepoint-2"`, `"external_path":"/chk/` + apitest.Finished + `/chk-1"`},
-		"/v1/jobs/" + apitest.Finished:                         {`"read-records":0,"read-records-complete":false`, `"status":"FINISHED"`},
-		"/v1/jobs/" + strings.ToUpper(apitest.Running):         {`"jid":"` + apitest.Running + `"`},
-		"/v1/taskmanagers/" + b.Node.Name:                      {`"slotsNumber":4`, `"dataPort":7948`},
+		job: {`"read-bytes":100000,"read-bytes-complete":true,"write-bytes":60000,"write-bytes-complete":true,"read-records":2000,"read-records-complete":true,"write-records":1800,"write-records-complete":true,"accumulated-backpressured-time":500`,
+			`"read-bytes":58000,"read-bytes-complete":true,"write-bytes":0,"write-bytes-complete":true,"read-records":1760,`},
+		"/v1/jobs/" + apitest.Finished:                 {`"read-records":0,"read-records-complete":false`, `"status":"FINISHED"`},
+		"/v1/jobs/" + strings.ToUpper(apitest.Running): {`"jid":"` + apitest.Running + `"`},
+		"/v1/taskmanagers/" + b.Node.Name:              {`"slotsNumber":4`, `"dataPort":7948`},
 	} {
 		answer, body := ask(t, s, http.MethodGet, path, "")
 		if answer.StatusCode != http.StatusOK {

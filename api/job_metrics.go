@@ -153,24 +153,42 @@ func jobMetricsOf(g *gathering, v *messages.JobView, host string) {
 		g.add(Gauge, "cutwater_job_status", "1 for the status of the job, 0 for all others.", truth(s == v.Status),
 			append(job[:len(job):len(job)], Label{"status", statusName(s)})...)
 	}
-	sourceMetrics(g, v, host)
+	for cause := messages.WaitCause_WAIT_METADATA; int(cause) < len(messages.WaitCause_name); cause++ {
+		g.add(Gauge, "cutwater_job_waits_for", "1 for what the job waits for, 0 for all else.", truth(cause == v.Cause),
+			append(job[:len(job):len(job)], Label{"cause", causeName(cause)})...)
+	}
+	for _, c := range v.Clocks {
+		g.add(Gauge, "cutwater_job_clock_ahead_ms", "What the clock of a node is ahead of that of the job's coordinator; there if it is off.", float64(c.AheadMs),
+			append(job[:len(job):len(job)], Label{"tm_id", c.Node})...)
+	}
+	taskMetrics(g, v, host)
 }
 
-// sourceMetrics are what the source tasks have read.
-func sourceMetrics(g *gathering, v *messages.JobView, host string) {
+// causeName is a cause as a label: metadata, slots, acknowledgement, and so on.
+func causeName(c messages.WaitCause) string {
+	return strings.ToLower(strings.TrimPrefix(c.String(), "WAIT_"))
+}
+
+// taskMetrics are what the tasks have done in this attempt.
+func taskMetrics(g *gathering, v *messages.JobView, host string) {
+	const prefix = "flink_taskmanager_job_task_"
 	for _, vertex := range v.Plan.GetVertices() {
-		if !vertex.Source {
-			continue
-		}
 		for _, t := range v.Tasks {
 			if t.Task.GetVertex() != vertex.Id {
 				continue
 			}
 			labels := []Label{{"host", host}, {"tm_id", t.Node}, {"job_id", v.Job}, {"job_name", v.Name}, {"task_id", flinkID(vertex.Id)},
 				{"task_name", vertexName(vertex)}, {"subtask_index", strconv.Itoa(int(t.Task.GetSubtask()))}}
-			g.add(Gauge, "flink_taskmanager_job_task_numRecordsIn", "Records that a source task read in this attempt.", float64(t.RecordsRead), labels...)
-			g.add(Gauge, "flink_taskmanager_job_task_numBytesIn", "Bytes that a source task read in this attempt.", float64(t.BytesRead), labels...)
-			g.add(Gauge, "cutwater_source_remaining_bytes", "Bytes that are left of the splits that the task has.", float64(t.RemainingBytes), labels...)
+			var m IOMetrics
+			m.add(vertex, t)
+			g.add(Gauge, prefix+"numRecordsIn", "Records that a task took in, or read, in this attempt.", float64(m.ReadRecords), labels...)
+			g.add(Gauge, prefix+"numBytesIn", "Bytes that a task took in, or read, in this attempt.", float64(m.ReadBytes), labels...)
+			g.add(Gauge, prefix+"numRecordsOut", "Records that a task sent to others in this attempt.", float64(m.WriteRecords), labels...)
+			g.add(Gauge, prefix+"numBytesOut", "Bytes that a task sent to others in this attempt.", float64(m.WriteBytes), labels...)
+			g.add(Gauge, prefix+"accumulateBackPressuredTimeMs", "How long some output of a task had no room in this attempt, in ms.", float64(m.BackPressuredMs), labels...)
+			if vertex.Source {
+				g.add(Gauge, "cutwater_source_remaining_bytes", "Bytes that are left of the splits that the task has.", float64(t.RemainingBytes), labels...)
+			}
 		}
 	}
 }

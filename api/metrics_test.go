@@ -37,6 +37,8 @@ func TestMetrics(t *testing.T) {
 		"cutwater_job_status" + job + `,status="RUNNING"} 1`,
 		"cutwater_job_status" + job + `,status="FAILED"} 0`,
 		`flink_taskmanager_job_task_numRecordsIn{host="127.0.0.1",tm_id="` + b.Node.Name + `",job_id="` + apitest.Running + `"`,
+		`flink_taskmanager_job_task_numRecordsOut{host="127.0.0.1",tm_id="` + b.Node.Name + `",job_id="` + apitest.Running + `"`,
+		"cutwater_job_waits_for" + job + `,cause="slots"} 0`,
 		"flink_jobmanager_taskSlotsTotal{host=\"127.0.0.1\"} 8",
 		"cutwater_transport_dropped_total 5",
 		`cutwater_job_answers{job_id="` + apitest.Unchecked + `"} 1`,

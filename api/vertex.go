@@ -32,6 +32,20 @@ type IOMetrics struct {
 	BusyMs               Double `json:"accumulated-busy-time"`
 }
 
+// add counts what a task has said. A source tells more often what it has read than all
+// else.
+func (m *IOMetrics) add(v *messages.Vertex, t *messages.TaskView) {
+	records, bytes := t.Report.GetRecordsIn(), t.Report.GetBytesIn()
+	if v.Source {
+		records, bytes = max(records, t.RecordsRead), max(bytes, t.BytesRead)
+	}
+	m.ReadRecords += int64(records)
+	m.ReadBytes += int64(bytes)
+	m.WriteRecords += int64(t.Report.GetRecordsOut())
+	m.WriteBytes += int64(t.Report.GetBytesOut())
+	m.BackPressuredMs += t.Report.GetBackPressuredMs()
+}
+
 func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
 	tasks := s.tasksOf(v.Id)
 	d := VertexDetails{
@@ -42,6 +56,7 @@ func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
 	d.Tasks["CREATED"] += int(v.Parallelism) - len(tasks)
 	d.Status = vertexStatus(d.Tasks, int(v.Parallelism))
 	ended := len(tasks) > 0
+	known := len(tasks) == int(v.Parallelism) // records of jobs do not say what tasks did
 	for _, t := range tasks {
 		if t.DeployedMs > 0 && (d.StartMs < 0 || t.DeployedMs < d.StartMs) {
 			d.StartMs = t.DeployedMs
@@ -51,14 +66,14 @@ func vertexDetails(s *jobState, v *messages.Vertex) VertexDetails {
 		} else {
 			ended = false
 		}
-		d.Metrics.ReadBytes += int64(t.BytesRead)
-		d.Metrics.ReadRecords += int64(t.RecordsRead)
+		d.Metrics.add(v, t)
+		known = known && t.Report != nil
 	}
 	if !ended || d.EndMs == 0 {
 		d.EndMs = -1
 	}
-	known := v.Source && d.StartMs >= 0 // sources say what they read, records of jobs do not
-	d.Metrics.ReadBytesComplete, d.Metrics.ReadRecordsComplete = known, known
+	m := &d.Metrics
+	m.ReadBytesComplete, m.ReadRecordsComplete, m.WriteBytesComplete, m.WriteRecordsComplete = known, known, known, known
 	switch {
 	case d.StartMs < 0:
 	case d.EndMs < 0:

@@ -110,6 +110,9 @@ func (c *Coordinator) Receive(m proto.Message) {
 	case *messages.JobQuery:
 		c.view(t)
 		return
+	case *messages.TaskReport:
+		c.history.Report(c.master, t)
+		return
 	case *messages.SourceProgress:
 		c.history.Progress(c.master, t)
 		if c.config.Progress != nil {

@@ -4,7 +4,7 @@
 // It has one behaviour: every message goes to Master.Step, and the effects are
 // carried out in their order. It accepts whatever the Master accepts:
 // AcknowledgeCheckpoint, DeclineCheckpoint, TaskStateChanged, EndOfDataReached,
-// SplitRequest, SplitAck, SourceProgress, Standing, Heartbeat, AdoptableTasks, TaskAccount,
+// SplitRequest, SplitAck, SourceProgress, TaskReport, Standing, Heartbeat, AdoptableTasks, TaskAccount,
 // SlotOffer, NodeLost, RequestCheckpoint, CancelJob, SuspendJob, TimerFired and
 // WorkDone. JobQuery it answers itself, from the Master as it stands (view.go).
 //

@@ -104,6 +104,7 @@ func (t *Task) end(s messages.TaskState, f *messages.Failure) {
 	t.closed = true
 	t.mailbox.Hold()
 	t.tellProgress()
+	t.tellReport()
 	t.timers.cancelAll()
 	t.cancel()
 	if t.out != nil {

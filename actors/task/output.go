@@ -35,6 +35,8 @@ type outputs struct {
 	channels []outputChannel
 	first    []int // edge -> its first channel
 	starved  int   // channels without room
+	sent     counts
+	pressure pressure
 	// fail is called when overdrawBytes is exceeded.
 	fail func(error)
 }
@@ -176,6 +178,10 @@ func (o *outputs) put(channel int, m proto.Message) {
 	c := &o.channels[channel]
 	was := c.starving()
 	batch, isBatch := m.(*messages.RecordBatch)
+	if isBatch {
+		o.sent.records += uint64(batch.Count)
+		o.sent.bytes += uint64(len(batch.Data))
+	}
 	if !c.open || len(c.queue) > 0 || isBatch && !o.room(c, len(batch.Data)) {
 		c.queue = append(c.queue, m)
 		if b, ok := m.(*messages.Barrier); ok { // its age grows while it waits: see credit
@@ -200,8 +206,11 @@ func (o *outputs) account(was bool, c *outputChannel) {
 		o.starved++
 	case was && !is:
 		o.starved--
+	default:
+		return
 	}
 	o.yield.Full = o.starved > 0
+	o.pressure.note(o.yield.Full, o.self.System.Clock().MonotonicMs)
 }
 
 // send numbers the message as it leaves the queue and sends it.

@@ -19,6 +19,7 @@ type progress struct {
 // read takes the figures in; they are told now, or soon.
 func (t *Task) read(uid string, records, bytes, remaining uint64) {
 	p := &t.progress
+	t.counts = counts{records, bytes}
 	if p.told && records == p.records && bytes == p.bytes && remaining == p.remaining {
 		return
 	}

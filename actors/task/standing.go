@@ -14,34 +14,36 @@ import (
 // it. That it answers at all says that it is not in the middle of a record.
 func (t *Task) standing(m *messages.StandingQuery) {
 	if t.current(m.Fence) {
-		t.toCoordinator(&messages.Standing{Fence: t.fence, Task: m.Task, Checkpoint: m.Checkpoint, Doing: t.doing(m.Checkpoint)})
+		cause, doing := t.doing(m.Checkpoint)
+		t.toCoordinator(&messages.Standing{Fence: t.fence, Task: m.Task, Checkpoint: m.Checkpoint, Doing: doing, Cause: cause})
 	}
 }
 
 // doing says what keeps the task from acknowledging a checkpoint.
-func (t *Task) doing(id uint64) string {
+func (t *Task) doing(id uint64) (messages.WaitCause, string) {
 	call := t.calls.oldest()
 	switch {
 	case t.now == messages.TaskState_TASK_INITIALIZING:
-		return "it restores its state"
+		return messages.WaitCause_WAIT_START, "it restores its state"
 	case slices.Contains(t.sub.InProgress(), id):
-		return "its state is being written to the checkpoint storage"
+		return messages.WaitCause_WAIT_STORAGE, "its state is being written to the checkpoint storage"
 	case t.sub.LatestCheckpoint() >= id:
-		return "it has done its part, and its acknowledgement was lost"
+		return messages.WaitCause_WAIT_ACKNOWLEDGEMENT, "it has done its part, and its acknowledgement was lost"
 	case t.out.starved > 0:
-		return fmt.Sprintf("it waits for room on %d of %d output channels; the first leads to %s", t.out.starved, len(t.out.channels), t.out.firstStarving())
+		return messages.WaitCause_WAIT_CREDIT, fmt.Sprintf("it waits for room on %d of %d output channels; the first leads to %s",
+			t.out.starved, len(t.out.channels), t.out.firstStarving())
 	case call != "":
-		return "it waits for an answer to: " + call
+		return messages.WaitCause_WAIT_OPERATOR, "it waits for an answer to: " + call
 	case len(t.in.channels) == 0:
-		return "the trigger was lost, or waits for the step in hand"
+		return messages.WaitCause_WAIT_TASK, "the trigger was lost, or waits for the step in hand"
 	case t.gate.Phase() != barrier.WaitingForFirstBarrier:
-		return "it waits for the barrier on some of its input channels, and has it from others"
+		return messages.WaitCause_WAIT_CHECKPOINT, "it waits for the barrier on some of its input channels, and has it from others"
 	}
-	return "no barrier has come on its input channels"
+	return messages.WaitCause_WAIT_CHECKPOINT, "no barrier has come on its input channels"
 }
 
-// waits is what is known of waiting that holds up no checkpoint: it would go on in
-// silence.
+// waits is what is known of an output channel without room. It holds up no checkpoint,
+// and would go on in silence.
 type waits struct {
 	channel  int    // the first output channel that has no room
 	returned uint32 // what its receiver had consumed then
@@ -49,14 +51,21 @@ type waits struct {
 	told     bool
 }
 
-// tellWaits tells of work that is not answered, a commit for example, and of an output
-// channel that gets no room, for longer than a checkpoint should take. It is called
-// behind each checkpoint.
-func (t *Task) tellWaits() {
+// lookAtWaits says what the task has waited for for longer than a checkpoint should
+// take: work that is not answered, a commit for example, or room in the input of
+// another task. Of each there is an event, once. It is called each second.
+func (t *Task) lookAtWaits() (cause messages.WaitCause, waiting string) {
 	patience, now := checkpoint.LateMs(t.deploy.Settings.GetCheckpointing()), t.monotonicMs()
 	for _, op := range slices.Sorted(maps.Keys(t.calls.open)) {
 		c := t.calls.open[op]
-		if age := now - c.sinceMs; age >= patience && !c.told {
+		age := now - c.sinceMs
+		if age < patience {
+			continue
+		}
+		if waiting == "" {
+			cause, waiting = messages.WaitCause_WAIT_OPERATOR, fmt.Sprintf("%s has had no answer for %d ms", c.name, age)
+		}
+		if !c.told {
 			c.told = true
 			t.event(c.name, "unanswered", fmt.Sprintf("it is under way for %d ms, and what it waits for has not answered", age))
 		}
@@ -68,11 +77,18 @@ func (t *Task) tellWaits() {
 		*w = waits{}
 	case w.sinceMs == 0 || w.channel != channel || w.returned != t.out.channels[channel].returned:
 		*w = waits{channel: channel, returned: t.out.channels[channel].returned, sinceMs: max(now, 1)}
-	case now-w.sinceMs >= patience && !w.told:
-		w.told = true
-		t.event(t.chain.Operators[0].Uid(), "blocked", fmt.Sprintf("for %d ms there was no room for its output, and nothing was taken by %s: "+
-			"that task is busy, or gives no credit", now-w.sinceMs, t.out.channels[channel].route.To()))
+	case now-w.sinceMs >= patience:
+		to := t.out.channels[channel].route.To()
+		if waiting == "" {
+			cause, waiting = messages.WaitCause_WAIT_CREDIT, fmt.Sprintf("%s has taken nothing from it for %d ms", to, now-w.sinceMs)
+		}
+		if !w.told && t.chain != nil {
+			w.told = true
+			t.event(t.chain.Operators[0].Uid(), "blocked", fmt.Sprintf("for %d ms there was no room for its output, and nothing was taken by %s: "+
+				"that task is busy, or gives no credit", now-w.sinceMs, to))
+		}
 	}
+	return cause, waiting
 }
 
 // firstStarving is where the first channel leads that has no room.

@@ -109,6 +109,8 @@ func (t *Task) stepDone(s step) error {
 	switch s.kind {
 	case stepBatch:
 		n := len(s.batch.Data)
+		t.counts.records += uint64(s.batch.Count)
+		t.counts.bytes += uint64(n)
 		if t.gate.AlignmentStarted() {
 			t.gate.BytesProcessed(n)
 		}

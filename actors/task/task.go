@@ -89,6 +89,7 @@ type Task struct {
 	watermark eventTime
 	source    sourceState
 	progress  progress
+	counts    counts
 	endings   int // input channels that sent EndOfData
 	partition int // input channels that sent EndOfPartition
 	consumed  bool
@@ -140,6 +141,7 @@ func (t *Task) Started(self *system.Self) {
 	if len(t.deploy.Outputs) > 0 {
 		t.armAsk()
 	}
+	t.armReport()
 	t.in.openAll()
 	afterFinish := t.deploy.Settings.GetCheckpointing().GetAfterTasksFinish()
 	if t.deploy.Settings.GetCheckpointing().GetAtLeastOnce() {
@@ -232,7 +234,6 @@ func (t *Task) receive(m proto.Message) error {
 		return t.triggerCheckpoint(m)
 	case *messages.NotifyCheckpointComplete:
 		if t.current(m.Fence) {
-			t.tellWaits()
 			return t.run(t.sub.NotifyComplete(m))
 		}
 	case *messages.NotifyCheckpointAborted:

@@ -15,6 +15,7 @@ const (
 	askTimer    = "ask"
 
 	progressTimer = "progress"
+	reportTimer   = "report"
 )
 
 // timers are the task's timers at the timer actor of its node.
@@ -61,7 +62,7 @@ func (t *timers) fired(m *messages.TimerFired) error {
 
 // cancelAll disarms everything.
 func (t *timers) cancelAll() {
-	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer, askTimer, progressTimer} {
+	for _, key := range []string{flushTimer, repeatTimer, wakeTimer, callTimer, askTimer, progressTimer, reportTimer} {
 		if _, ok := t.armed[key]; ok {
 			delete(t.armed, key)
 			t.self.Send(t.actor, &messages.CancelTimer{Owner: string(t.self.Address), Key: key})

@@ -80,11 +80,12 @@ func view(job, node string) *messages.JobView {
 	}
 	for subtask := range uint32(2) {
 		v.Tasks = append(v.Tasks, &messages.TaskView{Task: &messages.TaskId{Vertex: source, Subtask: subtask}, Node: node, State: messages.TaskState_TASK_RUNNING,
-			SinceMs: startMs + 5000, DeployedMs: startMs + 4500, RecordsRead: 1000, BytesRead: 50_000, RemainingBytes: 7})
+			SinceMs: startMs + 5000, DeployedMs: startMs + 4500, RecordsRead: 1000, BytesRead: 50_000, RemainingBytes: 7,
+			Report: &messages.TaskReport{RecordsIn: 900, BytesIn: 45_000, RecordsOut: 900, BytesOut: 30_000, BackPressuredMs: 250}})
 	}
 	for subtask := range uint32(2) {
 		v.Tasks = append(v.Tasks, &messages.TaskView{Task: &messages.TaskId{Vertex: daily, Subtask: subtask}, Node: node, State: messages.TaskState_TASK_RUNNING,
-			SinceMs: startMs + 5000, DeployedMs: startMs + 4500})
+			SinceMs: startMs + 5000, DeployedMs: startMs + 4500, Report: &messages.TaskReport{RecordsIn: 880, BytesIn: 29_000}})
 	}
 	nan, values := &messages.SeriesView{P50: math.NaN(), P90: math.NaN(), P95: math.NaN(), P99: math.NaN(), P999: math.NaN()},
 		&messages.SeriesView{Count: 2, Min: 1, Max: 3, Avg: 2, P50: 2, P90: 3, P95: 3, P99: 3, P999: 3}

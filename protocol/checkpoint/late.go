@@ -14,6 +14,7 @@ type Late struct {
 	// Why says what it waits for, without the checkpoint's name; where it is tasks,
 	// Missing are those that have not acknowledged, in plan order.
 	Why     string
+	Cause   messages.WaitCause
 	Missing []Execution
 }
 
@@ -45,9 +46,9 @@ func (c *Coordinator) Late(nowMs int64) *Late {
 	case len(c.pending) > 0:
 		p := c.pending[0]
 		late = &Late{Checkpoint: p.id, AgeMs: nowMs - p.timestampMs}
-		late.Why, late.Missing = p.lacks()
+		late.Cause, late.Why, late.Missing = p.lacks()
 	case c.trigger != nil:
-		late = &Late{AgeMs: nowMs - c.trigger.sinceMs, Why: "the metadata store has not given it an id"}
+		late = &Late{AgeMs: nowMs - c.trigger.sinceMs, Why: "the metadata store has not given it an id", Cause: messages.WaitCause_WAIT_METADATA}
 	}
 	if late == nil || late.AgeMs < LateMs(c.settings) {
 		return nil
@@ -56,21 +57,21 @@ func (c *Coordinator) Late(nowMs int64) *Late {
 }
 
 // lacks says what the checkpoint waits for.
-func (p *pendingCheckpoint) lacks() (why string, missing []Execution) {
+func (p *pendingCheckpoint) lacks() (cause messages.WaitCause, why string, missing []Execution) {
 	switch {
 	case p.phase == triggering:
-		return "the storage has not made its location, or a source's enumerator or a master hook has not given its state", nil
+		return messages.WaitCause_WAIT_STORAGE, "the storage has not made its location, or a source's enumerator or a master hook has not given its state", nil
 	case p.phase == finalizing && p.record != nil:
-		return "the metadata store has not recorded it", nil
+		return messages.WaitCause_WAIT_METADATA, "the metadata store has not recorded it", nil
 	case p.phase == finalizing && p.writing:
-		return "the storage has not written its _metadata", nil
+		return messages.WaitCause_WAIT_STORAGE, "the storage has not written its _metadata", nil
 	case p.phase == finalizing:
-		return "an older one has to be recorded before", nil
+		return messages.WaitCause_WAIT_CHECKPOINT, "an older one has to be recorded before", nil
 	}
 	for _, i := range p.plan.await {
 		if !p.parts[i].acknowledged {
 			missing = append(missing, p.plan.tasks[i])
 		}
 	}
-	return fmt.Sprintf("%d of %d tasks have not acknowledged it", len(missing), len(p.plan.await)), missing
+	return messages.WaitCause_WAIT_TASK, fmt.Sprintf("%d of %d tasks have not acknowledged it", len(missing), len(p.plan.await)), missing
 }

@@ -18,6 +18,7 @@ const maxExceptions = 16
 type History struct {
 	statusMs   [messages.JobStatus_SUSPENDED + 1]int64 // 0: never
 	exceptions []*messages.ExceptionView               // oldest first
+	reports    map[string]*messages.TaskReport         // the last of each task, by name
 	truncated  bool
 
 	attempt    uint32

@@ -20,6 +20,7 @@ type late struct {
 	asked      int               // seconds in which tasks were asked
 	doing      map[string]string // the answers, by task
 	said       string            // what the last event said it waits for
+	causes     map[string]messages.WaitCause
 }
 
 // lookAtCheckpoints asks the tasks that the oldest checkpoint waits for, if it is late,
@@ -55,6 +56,7 @@ func (m *Master) standing(s *messages.Standing) {
 		return
 	}
 	m.late.doing[taskName(s.Task)] = s.Doing
+	m.late.cause(taskName(s.Task), s.Cause)
 	if l := m.coordinator.Late(m.nowMs); l != nil && l.Checkpoint == s.Checkpoint {
 		m.tellLate(l)
 	}

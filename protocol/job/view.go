@@ -36,6 +36,7 @@ func (m *Master) View(nowMs int64, q *messages.JobQuery, h *History) *messages.J
 			RecordsRead: past.records, BytesRead: past.bytes, RemainingBytes: past.remainingBytes,
 		})
 	}
+	h.explain(m, v)
 	for _, x := range slices.Backward(h.exceptions) {
 		v.Exceptions = append(v.Exceptions, x)
 	}
