@@ -47,7 +47,7 @@ const (
 
 var rules = []Rule{
 	{ruleSyntax, Error, "the file is not YAML",
-		"The parser stops at the first such place. A value that starts with `{`, `[`, `*`, `&`, `!`, `%`, `@` or a backquote, or that has `: ` or ` #` in it, must stand in quotes. Anchors, aliases and tags are not used in a topology."},
+		"The parser stops at the first such place. A value that starts with `{`, `[`, `*`, `&`, `!`, `%`, `@` or a backquote, or that has `: ` or ` #` in it, must stand in quotes. Anchors, aliases and tags are not used in a topology. A file has at most 4 MiB, 32 levels and 1,000 keys in one map."},
 	{ruleUnknownKey, Error, "a key that does not exist",
 		"Keys are never ignored: a misspelt `intervall` would otherwise leave checkpointing off without a word."},
 	{ruleValue, Error, "a value of the wrong type or out of range",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -85,7 +86,16 @@ func treeOf(src []byte, env func(string) (string, bool), r *reporter) (root *nod
 		r.add(ruleSyntax, Position{1, 1}, "the file is not UTF-8 text; save it as UTF-8")
 		return nil
 	}
-	file, err := parser.ParseBytes([]byte(strings.Join(r.lines, "\n")), 0, parser.AllowDuplicateMapKey())
+	if len(src) > maxBytes {
+		r.add(ruleSyntax, Position{1, 1}, "the file has %d bytes, and a topology at most %d; is it another file?", len(src), maxBytes)
+		return nil
+	}
+	tokens := lexer.Tokenize(strings.Join(r.lines, "\n"))
+	if at, problem := outOfBounds(tokens); problem != "" {
+		r.add(ruleSyntax, tokenPosition(at), "%s", problem)
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.syntax(err)
 		return nil
@@ -158,15 +168,16 @@ func positionOf(n ast.Node) Position {
 type treeBuilder struct {
 	*reporter
 	env func(string) (string, bool)
+	// last is a place in the file, and lastByte the byte of its line that stands there:
+	// the next place is looked for from there, because a line may be long.
+	last     Position
+	lastByte int
 }
-
-// maxDepth is more than any topology needs; deeper files are refused.
-const maxDepth = 32
 
 func (b *treeBuilder) build(n ast.Node, depth int) *node {
 	at := positionOf(n)
 	if depth > maxDepth {
-		b.add(ruleSyntax, at, "the file is nested deeper than %d levels", maxDepth)
+		b.add(ruleSyntax, at, "%s", tooDeep)
 		return &node{shape: empty, at: at, broken: true}
 	}
 	switch n := n.(type) {
@@ -266,16 +277,22 @@ func balance(text string) int {
 
 // standsAt tells whether the text stands in the file as it is.
 func (b *treeBuilder) standsAt(n *node) bool {
-	if n.at.Line > len(b.lines) {
+	at := n.at
+	if !n.plain {
+		at.Column++
+	}
+	if at.Line > len(b.lines) || at.Column < 1 {
 		return false
 	}
-	line := []rune(b.lines[n.at.Line-1])
-	from := n.at.Column - 1
-	if !n.plain {
-		from++
+	line := b.lines[at.Line-1]
+	if b.last.Line != at.Line || b.last.Column > at.Column {
+		b.last, b.lastByte = Position{at.Line, 1}, 0
 	}
-	text := []rune(n.text)
-	return from >= 0 && from+len(text) <= len(line) && string(line[from:from+len(text)]) == n.text
+	for ; b.last.Column < at.Column && b.lastByte < len(line); b.last.Column++ {
+		_, width := utf8.DecodeRuneInString(line[b.lastByte:])
+		b.lastByte += width
+	}
+	return b.last.Column == at.Column && strings.HasPrefix(line[b.lastByte:], n.text)
 }
 
 // interpolate replaces the variables of a scalar.
