@@ -10,7 +10,7 @@ import (
 // share. Syncs that lie are not among them: no program can survive those.
 func (n *Node) openDisk() {
 	w := n.world
-	n.disk = vfs.Faulty(w.disk, vfs.Plan{
+	n.disk = vfs.Faulty(&folders{w.disk, n}, vfs.Plan{
 		Seed: w.rng.Uint64(),
 		Slow: func(vfs.Op, string) { w.slowUs += int64(w.rng.IntN(200_000)) },
 		Hit:  n.diskFault,

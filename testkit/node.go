@@ -26,6 +26,7 @@ type Node struct {
 	skewMs int64 // what its wall clock is ahead
 	sys    *system.System
 	disk   *vfs.FaultyFS
+	own    []string // folders that are not those of the world, see folders
 	// control is the node's part in its cluster; nil in a world that is none.
 	control *node.Control
 }
