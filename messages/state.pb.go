@@ -602,10 +602,7 @@ type OperatorList struct {
 	Items [][]byte               `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
 	// The writer settles its items before it finishes, so a finished subtask leaves
 	// nothing behind. Other union lists must end in one checkpoint on all subtasks.
-	SettledAtEnd bool `protobuf:"varint,4,opt,name=settled_at_end,json=settledAtEnd,proto3" json:"settled_at_end,omitempty"`
-	// In a union list that is restored: which of the items this subtask had itself, where
-	// the parallelism is that of the checkpoint.
-	Own           *OwnItems `protobuf:"bytes,5,opt,name=own,proto3" json:"own,omitempty"`
+	SettledAtEnd  bool `protobuf:"varint,4,opt,name=settled_at_end,json=settledAtEnd,proto3" json:"settled_at_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,66 +665,6 @@ func (x *OperatorList) GetSettledAtEnd() bool {
 	return false
 }
 
-func (x *OperatorList) GetOwn() *OwnItems {
-	if x != nil {
-		return x.Own
-	}
-	return nil
-}
-
-// OwnItems is a run of items.
-type OwnItems struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
-	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OwnItems) Reset() {
-	*x = OwnItems{}
-	mi := &file_state_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OwnItems) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OwnItems) ProtoMessage() {}
-
-func (x *OwnItems) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OwnItems.ProtoReflect.Descriptor instead.
-func (*OwnItems) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *OwnItems) GetFirst() uint32 {
-	if x != nil {
-		return x.First
-	}
-	return 0
-}
-
-func (x *OwnItems) GetCount() uint32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
 // OperatorLists is what the handle of an operator's list state holds.
 type OperatorLists struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +675,7 @@ type OperatorLists struct {
 
 func (x *OperatorLists) Reset() {
 	*x = OperatorLists{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +687,7 @@ func (x *OperatorLists) String() string {
 func (*OperatorLists) ProtoMessage() {}
 
 func (x *OperatorLists) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +700,7 @@ func (x *OperatorLists) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorLists.ProtoReflect.Descriptor instead.
 func (*OperatorLists) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OperatorLists) GetLists() []*OperatorList {
@@ -788,7 +725,7 @@ type OperatorSubtaskState struct {
 
 func (x *OperatorSubtaskState) Reset() {
 	*x = OperatorSubtaskState{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +737,7 @@ func (x *OperatorSubtaskState) String() string {
 func (*OperatorSubtaskState) ProtoMessage() {}
 
 func (x *OperatorSubtaskState) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +750,7 @@ func (x *OperatorSubtaskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorSubtaskState.ProtoReflect.Descriptor instead.
 func (*OperatorSubtaskState) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OperatorSubtaskState) GetUid() string {
@@ -854,7 +791,7 @@ type TaskSnapshot struct {
 
 func (x *TaskSnapshot) Reset() {
 	*x = TaskSnapshot{}
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +803,7 @@ func (x *TaskSnapshot) String() string {
 func (*TaskSnapshot) ProtoMessage() {}
 
 func (x *TaskSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +816,7 @@ func (x *TaskSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSnapshot.ProtoReflect.Descriptor instead.
 func (*TaskSnapshot) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{11}
+	return file_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskSnapshot) GetOperators() []*OperatorSubtaskState {
@@ -909,7 +846,7 @@ type OperatorState struct {
 
 func (x *OperatorState) Reset() {
 	*x = OperatorState{}
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +858,7 @@ func (x *OperatorState) String() string {
 func (*OperatorState) ProtoMessage() {}
 
 func (x *OperatorState) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +871,7 @@ func (x *OperatorState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorState.ProtoReflect.Descriptor instead.
 func (*OperatorState) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{12}
+	return file_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OperatorState) GetUid() string {
@@ -1005,7 +942,7 @@ type SubtaskEntry struct {
 
 func (x *SubtaskEntry) Reset() {
 	*x = SubtaskEntry{}
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +954,7 @@ func (x *SubtaskEntry) String() string {
 func (*SubtaskEntry) ProtoMessage() {}
 
 func (x *SubtaskEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[13]
+	mi := &file_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +967,7 @@ func (x *SubtaskEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubtaskEntry.ProtoReflect.Descriptor instead.
 func (*SubtaskEntry) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{13}
+	return file_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubtaskEntry) GetSubtask() uint32 {
@@ -1066,7 +1003,7 @@ type MasterState struct {
 
 func (x *MasterState) Reset() {
 	*x = MasterState{}
-	mi := &file_state_proto_msgTypes[14]
+	mi := &file_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1015,7 @@ func (x *MasterState) String() string {
 func (*MasterState) ProtoMessage() {}
 
 func (x *MasterState) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[14]
+	mi := &file_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1028,7 @@ func (x *MasterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterState.ProtoReflect.Descriptor instead.
 func (*MasterState) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{14}
+	return file_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MasterState) GetHook() string {
@@ -1134,7 +1071,7 @@ type CheckpointMetadata struct {
 
 func (x *CheckpointMetadata) Reset() {
 	*x = CheckpointMetadata{}
-	mi := &file_state_proto_msgTypes[15]
+	mi := &file_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1083,7 @@ func (x *CheckpointMetadata) String() string {
 func (*CheckpointMetadata) ProtoMessage() {}
 
 func (x *CheckpointMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[15]
+	mi := &file_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1096,7 @@ func (x *CheckpointMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadata.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadata) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{15}
+	return file_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckpointMetadata) GetJob() string {
@@ -1243,7 +1180,7 @@ type Committable struct {
 
 func (x *Committable) Reset() {
 	*x = Committable{}
-	mi := &file_state_proto_msgTypes[16]
+	mi := &file_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1192,7 @@ func (x *Committable) String() string {
 func (*Committable) ProtoMessage() {}
 
 func (x *Committable) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[16]
+	mi := &file_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1205,7 @@ func (x *Committable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committable.ProtoReflect.Descriptor instead.
 func (*Committable) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{16}
+	return file_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Committable) GetJob() string {
@@ -1355,16 +1292,12 @@ const file_state_proto_rawDesc = "" +
 	"key_groups\x18\x01 \x01(\v2\x17.cutwater.KeyGroupRangeR\tkeyGroups\x12-\n" +
 	"\bsegments\x18\x02 \x03(\v2\x11.cutwater.SegmentR\bsegments\x12!\n" +
 	"\fwatermark_ms\x18\x03 \x01(\x03R\vwatermarkMs\x12#\n" +
-	"\rhas_watermark\x18\x04 \x01(\bR\fhasWatermark\"\xb6\x01\n" +
+	"\rhas_watermark\x18\x04 \x01(\bR\fhasWatermark\"\x90\x01\n" +
 	"\fOperatorList\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1c.cutwater.RedistributionModeR\x04mode\x12\x14\n" +
 	"\x05items\x18\x03 \x03(\fR\x05items\x12$\n" +
-	"\x0esettled_at_end\x18\x04 \x01(\bR\fsettledAtEnd\x12$\n" +
-	"\x03own\x18\x05 \x01(\v2\x12.cutwater.OwnItemsR\x03own\"6\n" +
-	"\bOwnItems\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\rR\x05first\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\"=\n" +
+	"\x0esettled_at_end\x18\x04 \x01(\bR\fsettledAtEnd\"=\n" +
 	"\rOperatorLists\x12,\n" +
 	"\x05lists\x18\x01 \x03(\v2\x16.cutwater.OperatorListR\x05lists\"\xa7\x01\n" +
 	"\x14OperatorSubtaskState\x12\x10\n" +
@@ -1437,7 +1370,7 @@ func file_state_proto_rawDescGZIP() []byte {
 }
 
 var file_state_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_state_proto_goTypes = []any{
 	(SegmentScope)(0),            // 0: cutwater.SegmentScope
 	(RedistributionMode)(0),      // 1: cutwater.RedistributionMode
@@ -1449,15 +1382,14 @@ var file_state_proto_goTypes = []any{
 	(*KeyGroupRange)(nil),        // 7: cutwater.KeyGroupRange
 	(*KeyedState)(nil),           // 8: cutwater.KeyedState
 	(*OperatorList)(nil),         // 9: cutwater.OperatorList
-	(*OwnItems)(nil),             // 10: cutwater.OwnItems
-	(*OperatorLists)(nil),        // 11: cutwater.OperatorLists
-	(*OperatorSubtaskState)(nil), // 12: cutwater.OperatorSubtaskState
-	(*TaskSnapshot)(nil),         // 13: cutwater.TaskSnapshot
-	(*OperatorState)(nil),        // 14: cutwater.OperatorState
-	(*SubtaskEntry)(nil),         // 15: cutwater.SubtaskEntry
-	(*MasterState)(nil),          // 16: cutwater.MasterState
-	(*CheckpointMetadata)(nil),   // 17: cutwater.CheckpointMetadata
-	(*Committable)(nil),          // 18: cutwater.Committable
+	(*OperatorLists)(nil),        // 10: cutwater.OperatorLists
+	(*OperatorSubtaskState)(nil), // 11: cutwater.OperatorSubtaskState
+	(*TaskSnapshot)(nil),         // 12: cutwater.TaskSnapshot
+	(*OperatorState)(nil),        // 13: cutwater.OperatorState
+	(*SubtaskEntry)(nil),         // 14: cutwater.SubtaskEntry
+	(*MasterState)(nil),          // 15: cutwater.MasterState
+	(*CheckpointMetadata)(nil),   // 16: cutwater.CheckpointMetadata
+	(*Committable)(nil),          // 17: cutwater.Committable
 }
 var file_state_proto_depIdxs = []int32{
 	5,  // 0: cutwater.StateHandle.file:type_name -> cutwater.StateFile
@@ -1466,21 +1398,20 @@ var file_state_proto_depIdxs = []int32{
 	7,  // 3: cutwater.KeyedState.key_groups:type_name -> cutwater.KeyGroupRange
 	6,  // 4: cutwater.KeyedState.segments:type_name -> cutwater.Segment
 	1,  // 5: cutwater.OperatorList.mode:type_name -> cutwater.RedistributionMode
-	10, // 6: cutwater.OperatorList.own:type_name -> cutwater.OwnItems
-	9,  // 7: cutwater.OperatorLists.lists:type_name -> cutwater.OperatorList
-	8,  // 8: cutwater.OperatorSubtaskState.keyed:type_name -> cutwater.KeyedState
-	4,  // 9: cutwater.OperatorSubtaskState.lists:type_name -> cutwater.StateHandle
-	12, // 10: cutwater.TaskSnapshot.operators:type_name -> cutwater.OperatorSubtaskState
-	15, // 11: cutwater.OperatorState.subtasks:type_name -> cutwater.SubtaskEntry
-	4,  // 12: cutwater.OperatorState.coordinator:type_name -> cutwater.StateHandle
-	12, // 13: cutwater.SubtaskEntry.state:type_name -> cutwater.OperatorSubtaskState
-	14, // 14: cutwater.CheckpointMetadata.operators:type_name -> cutwater.OperatorState
-	16, // 15: cutwater.CheckpointMetadata.master_states:type_name -> cutwater.MasterState
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 6: cutwater.OperatorLists.lists:type_name -> cutwater.OperatorList
+	8,  // 7: cutwater.OperatorSubtaskState.keyed:type_name -> cutwater.KeyedState
+	4,  // 8: cutwater.OperatorSubtaskState.lists:type_name -> cutwater.StateHandle
+	11, // 9: cutwater.TaskSnapshot.operators:type_name -> cutwater.OperatorSubtaskState
+	14, // 10: cutwater.OperatorState.subtasks:type_name -> cutwater.SubtaskEntry
+	4,  // 11: cutwater.OperatorState.coordinator:type_name -> cutwater.StateHandle
+	11, // 12: cutwater.SubtaskEntry.state:type_name -> cutwater.OperatorSubtaskState
+	13, // 13: cutwater.CheckpointMetadata.operators:type_name -> cutwater.OperatorState
+	15, // 14: cutwater.CheckpointMetadata.master_states:type_name -> cutwater.MasterState
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -1498,7 +1429,7 @@ func file_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,9 +30,10 @@ type Sink[T any] interface {
 
 // Sweeper is a Sink that removes what earlier attempts of it left and nobody will commit.
 type Sweeper interface {
-	// Sweep runs once per job start on the Executor, by subtask 0 only, when the first
-	// checkpoint of the attempt has completed. Not sooner: an attempt whose coordinator
-	// had been replaced, and did not know, would take it from the one that goes on.
+	// Sweep runs once per attempt on the Executor, when its first checkpoint has
+	// completed: by subtask 0 for all, or, where SinkContext.Regional, by each subtask of
+	// the attempt for itself. Not sooner: an attempt whose coordinator had been replaced,
+	// and did not know, would take it from the one that goes on.
 	// Restored are as in Sink.Start; they, and what this attempt prepared, stay. An error
 	// is reported, and the next attempt tries again.
 	Sweep(ctx context.Context, c SinkContext, restored []*messages.Committable) error
@@ -47,7 +48,10 @@ type SinkContext struct {
 	Uid         string
 	Subtask     int
 	Parallelism int
-	FS          vfs.FS
+	// Regional: other subtasks of the sink may go on since before this attempt, and what
+	// they prepared is not to be touched.
+	Regional bool
+	FS       vfs.FS
 }
 
 // SinkWriter writes for one subtask. Write and Prepare run in the task and only

@@ -61,7 +61,7 @@ type sinkOperator[T any] struct {
 	// groups are not committed yet, oldest first; those up to committable may be.
 	groups      []*commitGroup
 	committable uint64
-	// sweep is called at the first completion; nil: it was, or is another subtask's.
+	// sweep is called at the first completion; nil: it was, or is another subtask's work.
 	sweep      func(context.Context) error
 	committing bool
 	tries      int
@@ -88,7 +88,7 @@ func (o *sinkOperator[T]) Open(ctx *operator.Context) (err error) {
 	o.open(ctx)
 	o.context = SinkContext{
 		Job: ctx.Job, JobName: ctx.JobName, Incarnation: ctx.Incarnation, Fence: ctx.Fence,
-		Uid: o.ID, Subtask: ctx.Subtask, Parallelism: ctx.Parallelism, FS: ctx.FS,
+		Uid: o.ID, Subtask: ctx.Subtask, Parallelism: ctx.Parallelism, Regional: ctx.Regional, FS: ctx.FS,
 	}
 	all, err := o.restored()
 	if err != nil {
@@ -110,12 +110,12 @@ func (o *sinkOperator[T]) Open(ctx *operator.Context) (err error) {
 		})
 	}
 	o.committable = ctx.RestoredCheckpoint
+	kept := all[:len(all):len(all)]
+	if s, ok := o.sink.(Sweeper); ok && (ctx.Subtask == 0 || ctx.Regional) {
+		o.sweep = func(c context.Context) error { return s.Sweep(c, o.context, kept) }
+	}
 	if ctx.Subtask == 0 {
 		o.hold(&o.starting)
-		kept := all[:len(all):len(all)]
-		if s, ok := o.sink.(Sweeper); ok {
-			o.sweep = func(c context.Context) error { return s.Sweep(c, o.context, kept) }
-		}
 		start := o.queue.add(func(c context.Context) error { return o.sink.Start(c, o.context, kept) })
 		o.async(start.run, func() {
 			o.started = true

@@ -81,6 +81,33 @@ const union = header + `
 // overlapping checkpoints: most begin before the one before them ends.
 var overlapping = strings.NewReplacer("interval: 50ms,", "interval: 10ms, max-concurrent: 4,", "split-size: 1KiB", "split-size: 256B").Replace(chain)
 
+// regions: what begins at a reader is a region of three tasks, and there are more splits
+// than readers.
+const regions = header + `
+  - uid: large
+    input: readings
+    filter: value > 30
+  - uid: out
+    input: large
+    sink: {file: {path: out, format: csv}}
+  - uid: small
+    input: readings
+    filter: value <= 30
+  - uid: rest
+    input: small
+    sink: {blackhole: }
+`
+
+// two pipelines share nothing but their slots: one is a region, the other two.
+const two = shuffle + `
+  - uid: more
+    source: {file: {path: more.csv, format: csv, split-size: 1KiB, schema: {at: timestamp, key: string, value: int}}}
+    event-time: {field: at, max-out-of-orderness: 0s}
+  - uid: copied
+    input: more
+    sink: {blackhole: }
+`
+
 func scenario(topology string, parallelism int, inline string, nodes, rows int) *Scenario {
 	return &Scenario{
 		Topology: fmt.Sprintf(topology, parallelism, inline),
@@ -98,6 +125,8 @@ func scenarios() map[string]*Scenario {
 		"shuffle":      scenario(shuffle, 2, small, 2, 600),
 		"union":        scenario(union, 2, small, 3, 400),
 		"apart":        apart(scenario(shuffle, 2, small, 3, 600)),
+		"regions":      scenario(regions, 3, standard, 3, 600),
+		"two":          scenario(two, 2, small, 3, 400),
 		"more readers": scenario(shuffle, 4, standard, 2, 60),
 		"increments":   scenario(strings.Replace(shuffle, "{interval", "{incremental: true, interval", 1), 2, small, 2, 600),
 	}

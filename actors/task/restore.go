@@ -233,6 +233,7 @@ func (t *Task) context(i int, op operator.Operator) *operator.Context {
 		Parallelism:        int(t.deploy.Vertex.Parallelism),
 		MaxParallelism:     int(t.deploy.Vertex.MaxParallelism),
 		RestoredCheckpoint: t.deploy.GetRestore().GetCheckpoint(),
+		Regional:           t.deploy.Regional,
 		Keyed:              t.keyed[i],
 		FS:                 t.env.FS,
 		Yield:              &t.yield,

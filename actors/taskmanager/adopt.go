@@ -1,6 +1,8 @@
 package taskmanager
 
 import (
+	"slices"
+
 	"cutwater/messages"
 	"cutwater/protocol"
 )
@@ -24,7 +26,9 @@ func (tm *TaskManager) adopt(m *messages.AdoptTasks) {
 		answer.Tasks = append(answer.Tasks, &messages.AdoptableTask{Task: t.deploy.Task, Attempt: t.fence.Attempt, Fingerprint: t.deploy.Fingerprint})
 	}
 	for _, name := range tm.endings {
-		if e := tm.ended[name]; e.Fence.GetJob() == m.Fence.GetJob() && e.Fence.GetAttempt() == m.Fence.GetAttempt() {
+		e := tm.ended[name]
+		asked := e.Fence.GetAttempt() == m.Fence.GetAttempt() || slices.Contains(m.Attempts, e.Fence.GetAttempt())
+		if e.Fence.GetJob() == m.Fence.GetJob() && asked {
 			answer.Tasks = append(answer.Tasks, &messages.AdoptableTask{Task: e.Task, Attempt: e.Fence.Attempt, Ended: e.State})
 		}
 	}

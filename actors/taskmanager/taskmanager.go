@@ -110,7 +110,9 @@ func (tm *TaskManager) deploy(d *messages.Deploy) {
 	if tm.overtaken(d) {
 		return // whoever sends it will find out
 	}
-	tm.cancelOvertaken(d)
+	if !d.Regional { // else the others are known to whoever deploys
+		tm.cancelOvertaken(d)
+	}
 	tm.running[name] = &task{d, d.Fence, d.Coordinator}
 	tm.silent[d.Coordinator] = 0
 	tm.order = append(tm.order, name)
@@ -204,14 +206,16 @@ func (tm *TaskManager) heartbeat() {
 			coordinators = append(coordinators, t.coordinator)
 		}
 		if t.fence.Attempt > b.Fence.Attempt {
-			b.Fence, b.Tasks = t.fence, nil
+			b.Fence = t.fence
 		}
-		if t.fence.Attempt == b.Fence.Attempt {
-			b.Tasks = append(b.Tasks, t.deploy.Task)
-		}
+		b.Tasks, b.Attempts = append(b.Tasks, t.deploy.Task), append(b.Attempts, t.fence.Attempt)
 	}
 	for _, c := range coordinators {
-		tm.self.Send(protocol.Address(c), beats[c])
+		b := beats[c]
+		if !slices.ContainsFunc(b.Attempts, func(a uint32) bool { return a != b.Fence.Attempt }) {
+			b.Attempts = nil
+		}
+		tm.self.Send(protocol.Address(c), b)
 	}
 	tm.giveUpSilent(coordinators)
 	tm.armHeartbeat()

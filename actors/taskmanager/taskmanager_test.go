@@ -2,6 +2,7 @@ package taskmanager
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,8 +137,8 @@ func TestCancelOvertakesDeploy(t *testing.T) {
 	}
 }
 
-// Each second every coordinator with tasks here hears which of its newest attempt
-// run; an attempt that is over is not listed with it.
+// Each second every coordinator with tasks here hears which run, and of which attempts:
+// after the restart of a region there are several.
 func TestHeartbeat(t *testing.T) {
 	r := newRig(t)
 	r.Advance(HeartbeatMs)
@@ -152,12 +153,13 @@ func TestHeartbeat(t *testing.T) {
 	r.tell(other)
 	r.Advance(HeartbeatMs)
 	got := systemtest.Take[*messages.Heartbeat](r.Rig)
-	if len(got) != 2 || got[0].Fence.Attempt != 2 || len(got[0].Tasks) != 2 || got[0].Tasks[0].Vertex != "a" || got[1].Fence.Job != "k" {
+	if len(got) != 2 || got[0].Fence.Attempt != 2 || len(got[0].Tasks) != 3 || !slices.Equal(got[0].Attempts, []uint32{1, 2, 2}) || got[1].Fence.Job != "k" {
 		t.Fatalf("said %v", got)
 	}
+	r.tell(ended(1, "old", messages.TaskState_TASK_CANCELED))
 	r.tell(ended(2, "a", messages.TaskState_TASK_FINISHED))
 	r.Advance(HeartbeatMs)
-	if got := systemtest.Take[*messages.Heartbeat](r.Rig); len(got) != 2 || len(got[0].Tasks) != 1 || got[0].Tasks[0].Vertex != "b" {
+	if got := systemtest.Take[*messages.Heartbeat](r.Rig); len(got) != 2 || len(got[0].Tasks) != 1 || got[0].Tasks[0].Vertex != "b" || got[0].Attempts != nil {
 		t.Fatalf("after an end it said %v", got)
 	}
 }
@@ -198,11 +200,12 @@ func TestOvertaken(t *testing.T) {
 	r.tell(other)
 	for attempt := range uint32(2) {
 		next := deploy(10+attempt, "v")
+		next.Regional = attempt == 1 // which ends nobody
 		next.Fence.Epoch, next.Coordinator = 2, "n3|coordinator/j"
 		r.tell(next)
 	}
 	for name, want := range map[string]string{
-		"task/j/v/0/1": "n2|coordinator/j n2|coordinator/j", "task/k/v/0/1": "", "task/j/v/0/10": "", "task/j/v/0/11": "",
+		"task/j/v/0/1": "n2|coordinator/j", "task/k/v/0/1": "", "task/j/v/0/10": "", "task/j/v/0/11": "",
 	} {
 		var got []string
 		for _, m := range r.tasks[name].got {
@@ -229,19 +232,23 @@ func TestAdopt(t *testing.T) {
 	other := deploy(7, "c")
 	other.Fence.Job, other.Coordinator = "k", "n2|coordinator/k"
 	r.tell(other)
+	r.tell(deploy(5, "older"))
+	r.tell(deploy(4, "oldest"))
+	r.tell(ended(5, "older", messages.TaskState_TASK_FINISHED))
+	r.tell(ended(4, "oldest", messages.TaskState_TASK_FINISHED))
 	r.tell(ended(7, "b", messages.TaskState_TASK_FINISHED))
 	adopt := func(epoch uint64, coordinator string) string {
 		systemtest.Take[proto.Message](r.Rig)
 		f := fence(7)
 		f.Epoch = epoch
-		r.tell(&messages.AdoptTasks{Fence: f, Coordinator: coordinator, Completed: 4, Last: 5})
+		r.tell(&messages.AdoptTasks{Fence: f, Coordinator: coordinator, Completed: 4, Last: 5, Attempts: []uint32{7, 5}})
 		var got []string
 		for _, s := range r.Sent {
 			got = append(got, string(s.To)+" "+describe.Text(s.Message))
 		}
 		return strings.Join(got, " ")
 	}
-	const listed = "node:n1 tasks:[{task:{vertex:a} attempt:7 fingerprint:42} {task:{vertex:old} attempt:6} {task:{vertex:b} attempt:7 ended:TASK_FINISHED}]}"
+	const listed = "node:n1 tasks:[{task:{vertex:a} attempt:7 fingerprint:42} {task:{vertex:old} attempt:6} {task:{vertex:older} attempt:5 ended:TASK_FINISHED} {task:{vertex:b} attempt:7 ended:TASK_FINISHED}]}"
 	for range 2 { // repeated, it is answered again
 		if got := adopt(3, "n3|coordinator/j"); got != "n3|coordinator/j AdoptableTasks{fence:{job:j epoch:3 attempt:7} "+listed {
 			t.Fatalf("answered %s", got)

@@ -175,6 +175,24 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
+// A subtask that restarts while others go on sweeps what it left itself, and spares what
+// others have prepared under older attempts.
+func TestSweepRegional(t *testing.T) {
+	disk := vfs.Mem()
+	s := build(t, filesink.CSV, false)
+	must(t, s.Start(t.Context(), at(disk, job, "out", 1), nil))
+	other := at(disk, job, "out", 1)
+	other.Subtask = 1
+	theirs, leftover := prepared(t, s, other, 1, 4), prepared(t, s, at(disk, job, "out", 1), 1, 4)
+	again := at(disk, job, "out", 2)
+	again.Regional = true
+	must(t, s.Sweep(t.Context(), again, nil))
+	must(t, s.Commit(t.Context(), other, theirs))
+	if err := s.Commit(t.Context(), again, leftover); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("the commit of what was swept: %v", err)
+	}
+}
+
 // noLinks is a disk whose file system refuses links.
 type noLinks struct {
 	vfs.FS

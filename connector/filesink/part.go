@@ -94,7 +94,8 @@ func pendingName(c stream.SinkContext, number int) string {
 	return fmt.Sprintf("%s-%d-%d-%d-%d-%d", vfs.FileName(c.Uid), c.Incarnation, c.Subtask, c.Fence.GetEpoch(), c.Fence.GetAttempt(), number)
 }
 
-// older reports whether a pending file is this operator's, of an earlier attempt.
+// older reports whether a pending file is this operator's, of an earlier attempt, and
+// nobody's who may still write it.
 func older(name string, c stream.SinkContext) bool {
 	rest, ok := strings.CutPrefix(name, vfs.FileName(c.Uid)+"-")
 	fields := strings.Split(rest, "-")
@@ -108,6 +109,9 @@ func older(name string, c stream.SinkContext) bool {
 			return false
 		}
 		numbers[i] = n
+	}
+	if c.Regional && numbers[1] != uint64(c.Subtask) {
+		return false
 	}
 	epoch, attempt := numbers[2], numbers[3]
 	return epoch < c.Fence.GetEpoch() || epoch == c.Fence.GetEpoch() && attempt < uint64(c.Fence.GetAttempt())

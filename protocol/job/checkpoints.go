@@ -102,6 +102,7 @@ func (m *Master) checkpointEvent(e protocol.Event) {
 		}
 	case checkpoint.Completed:
 		m.concluded(e.Checkpoint)
+		m.completed(e)
 		m.sweepBehind(e)
 	case checkpoint.Aborted:
 		m.concluded(e.Checkpoint)

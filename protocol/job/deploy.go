@@ -37,7 +37,7 @@ func slotsNeeded(plan *messages.ExecutionPlan) (n int) {
 	return n
 }
 
-// execution is one task of the current attempt.
+// execution is one task in its current attempt.
 type execution struct {
 	task     *messages.TaskId
 	index    int // in Master.tasks
@@ -164,25 +164,34 @@ func attemptNumber(epoch uint64, n uint32) uint32 {
 	return uint32(epoch%epochs)*perEpoch + n%perEpoch
 }
 
-// deploy starts the next attempt with the assigned state.
+// deploy starts the next attempt with the assigned state: of all tasks, or of the failed
+// regions.
 func (m *Master) deploy() {
 	m.attempts++
 	m.attempt = attemptNumber(m.epoch, m.attempts)
-	m.started, m.swept = true, false
-	m.phase, m.sinceMs = deploying, m.elapsedMs
-	m.tasks, m.endOfData, m.finalDue = nil, false, false
-	slots, err := place(m.plan, m.config.Nodes, m.placed)
+	m.started, m.phase, m.sinceMs = true, deploying, m.elapsedMs
+	m.endOfData, m.finalDue = false, false
+	regional, oldest := m.failed != nil, m.oldest()
+	if !regional {
+		m.tasks, m.regions = nil, regionsOf(m.plan)
+	}
+	slots, err := m.place()
 	if err != nil {
 		m.fail(err)
 		return
 	}
-	clear(m.placed)
+	m.placed = slots
+	var tasks, deployed []*execution
 	fence, fingerprint := m.fence(), m.fingerprint()
 	w := newWiring(m.plan, func(vertex string, subtask uint32) protocol.Address {
 		return TaskAddress(slots[subtask], fence, &messages.TaskId{Vertex: vertex, Subtask: subtask})
 	})
 	for i, v := range m.plan.Vertices {
 		for subtask := range v.Parallelism {
+			if at := len(tasks); regional && !m.falls(m.tasks[at]) {
+				tasks = append(tasks, m.tasks[at])
+				continue
+			}
 			d := &messages.Deploy{
 				Fence:       fence,
 				Task:        &messages.TaskId{Vertex: v.Id, Subtask: subtask},
@@ -194,25 +203,30 @@ func (m *Master) deploy() {
 				Topology:    m.config.Topology,
 				Fingerprint: fingerprint,
 				Mark:        m.mark(),
+				Regional:    regional,
 			}
 			if m.assignment != nil {
 				d.Restore = m.assignment.Vertices[i].Tasks[subtask]
 				d.Finished = m.assignment.Vertices[i].Finished
 			}
 			w.connect(d)
-			m.tasks = append(m.tasks, &execution{
+			e := &execution{
 				task: d.Task, vertex: i, node: slots[subtask], deploy: d,
 				address: w.address(v.Id, subtask),
 				state:   messages.TaskState_TASK_DEPLOYING,
-			})
+			}
+			tasks, deployed = append(tasks, e), append(deployed, e)
 			m.silent[slots[subtask]] = 0
-			m.placed[subtask] = slots[subtask]
 		}
 	}
 	m.assignment = nil // the tasks have it; it may be large
+	m.tasks, m.failed = tasks, nil
+	m.swept = regional && m.swept && m.oldest() == oldest // there is more to sweep
 	m.setExecutions()
-	for _, e := range m.tasks {
+	for _, e := range deployed {
 		m.send(TaskManagerAddress(e.node), e.deploy)
 	}
-	m.arm(tickTimer, tickMs)
+	if !regional {
+		m.arm(tickTimer, tickMs)
+	}
 }

@@ -45,21 +45,47 @@ type Restoring struct {
 	Dropped []string
 	// Holds are the uids that the checkpoint knows, in its order.
 	Holds []string
+	// Tasks of Of restart, while Going run; 0 if all restart.
+	Tasks, Of, Going int
 }
 
 // String is the event as one line.
 func (e Restoring) String() string {
-	if len(e.Dropped) == 0 {
-		return fmt.Sprintf("restoring checkpoint %d", e.Checkpoint)
+	s := fmt.Sprintf("restoring checkpoint %d", e.Checkpoint)
+	if e.Tasks > 0 {
+		s += fmt.Sprintf(" in %d of %d tasks", e.Tasks, e.Of)
 	}
-	return fmt.Sprintf("restoring checkpoint %d, dropping the state of %v", e.Checkpoint, e.Dropped)
+	if len(e.Dropped) > 0 {
+		s += fmt.Sprintf(", dropping the state of %v", e.Dropped)
+	}
+	return s
 }
 
 // StartingEmpty: there is no checkpoint to restore.
-type StartingEmpty struct{}
+type StartingEmpty struct {
+	// Tasks of Of restart, while Going run; 0 if all restart.
+	Tasks, Of, Going int
+}
 
 // String is the event as one line.
-func (e StartingEmpty) String() string { return "starting empty" }
+func (e StartingEmpty) String() string {
+	if e.Tasks > 0 {
+		return fmt.Sprintf("starting %d of %d tasks empty", e.Tasks, e.Of)
+	}
+	return "starting empty"
+}
+
+// RegionFailed: a task has failed, and its region restarts, while the other tasks go on.
+type RegionFailed struct {
+	// Tasks of Of restart, those of regions that failed before included.
+	Tasks, Of int
+	Cause     string
+}
+
+// String is the event as one line.
+func (e RegionFailed) String() string {
+	return fmt.Sprintf("%d of %d tasks restart, the others go on: %s", e.Tasks, e.Of, e.Cause)
+}
 
 // Adopted: the tasks that an earlier coordinator left running are this one's now.
 type Adopted struct {

@@ -21,14 +21,15 @@ type History struct {
 	reports    map[string]*messages.TaskReport         // the last of each task, by name
 	truncated  bool
 
-	attempt    uint32
+	attempt    uint32 // the newest
 	deployedMs int64
-	tasks      map[string]*taskPast // of the attempt, by name
+	tasks      map[string]*taskPast // of the tasks' own attempts, by name
 }
 
-// taskPast is what a History keeps of a task of the current attempt.
+// taskPast is what a History keeps of a task in its current attempt.
 type taskPast struct {
-	sinceMs                        int64 // 0: since it was deployed
+	attempt                        uint32
+	deployedMs, sinceMs            int64
 	records, bytes, remainingBytes uint64
 }
 
@@ -42,7 +43,9 @@ func (h *History) Observe(m *Master, events []protocol.Event) {
 	}
 	if m.attempt != h.attempt {
 		h.attempt, h.deployedMs = m.attempt, m.nowMs
-		clear(h.tasks)
+		for _, e := range m.tasks {
+			h.task(e)
+		}
 	}
 	for _, e := range events {
 		switch e := e.(type) {
@@ -51,16 +54,20 @@ func (h *History) Observe(m *Master, events []protocol.Event) {
 			if e.To == messages.JobStatus_FAILING || e.To == messages.JobStatus_FAILED && e.From != messages.JobStatus_FAILING {
 				h.failed(m)
 			}
+		case RegionFailed:
+			h.failed(m)
 		case TaskChanged:
-			h.task(e.Task).sinceMs = m.nowMs
+			if task := m.execution(e.Task); task != nil {
+				h.task(task).sinceMs = m.nowMs
+			}
 		}
 	}
 }
 
 // Progress takes in what a source has read.
 func (h *History) Progress(m *Master, p *messages.SourceProgress) {
-	if m.current(p.Fence) && m.execution(p.Task) != nil {
-		t := h.task(p.Task)
+	if e := m.sender(p.Fence, p.Task); e != nil {
+		t := h.task(e)
 		t.records, t.bytes, t.remainingBytes = p.Records, p.Bytes, p.RemainingBytes
 	}
 }
@@ -76,7 +83,7 @@ func (h *History) failed(m *Master) {
 		x.Node, x.Uid, x.Stack = failed.Node, failed.Failure.GetUid(), failed.Failure.GetStack()
 		for _, e := range m.tasks {
 			if taskName(e.task) == failed.Task {
-				x.Task = e.task
+				x.Task, x.Attempt = e.task, e.attempt()
 			}
 		}
 	}
@@ -86,11 +93,12 @@ func (h *History) failed(m *Master) {
 	h.exceptions = append(h.exceptions, x)
 }
 
-func (h *History) task(id *messages.TaskId) *taskPast {
-	name := taskName(id)
+// task is the past of a task in its current attempt.
+func (h *History) task(e *execution) *taskPast {
+	name := taskName(e.task)
 	t := h.tasks[name]
-	if t == nil {
-		t = &taskPast{}
+	if t == nil || t.attempt != e.attempt() {
+		t = &taskPast{attempt: e.attempt(), deployedMs: h.deployedMs, sinceMs: h.deployedMs}
 		h.tasks[name] = t
 	}
 	return t

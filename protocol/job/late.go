@@ -44,14 +44,14 @@ func (m *Master) lookAtCheckpoints() {
 		if i == maxQueries {
 			break
 		}
-		m.send(t.Address, &messages.StandingQuery{Fence: m.fence(), Task: t.Task, Checkpoint: l.Checkpoint})
+		m.send(t.Address, &messages.StandingQuery{Fence: m.fenceOf(t.Attempt), Task: t.Task, Checkpoint: l.Checkpoint})
 	}
 	m.late.asked++
 }
 
 // standing takes in what a task says it does.
 func (m *Master) standing(s *messages.Standing) {
-	if !m.current(s.Fence) || m.late.doing == nil || s.Checkpoint != m.late.checkpoint {
+	if m.sender(s.Fence, s.Task) == nil || m.late.doing == nil || s.Checkpoint != m.late.checkpoint {
 		m.drop("standing of " + taskName(s.Task))
 		return
 	}

@@ -162,13 +162,15 @@ type Master struct {
 	swept      bool   // the sweep behind this attempt was asked for
 	sweptLast  bool   // the sweep behind the job was, or is not this coordinator's
 	attempts   uint32 // deployments under this epoch
-	attempt    uint32 // the number of the last one, in fences and names
+	attempt    uint32 // the number of the last one; tasks of other regions may be of earlier ones
 	plan       *messages.ExecutionPlan
 	assignment *restore.Assignment // until it is deployed
 	hooks      []proto.Message     // calls of master hooks that are still to be made
 	triggered  map[uint64]string   // the hook of each call for a checkpoint that is outstanding
 	sources    []*source
 	tasks      []*execution           // in plan order
+	regions    regions                // of tasks
+	failed     []bool                 // by region: which ones restart while the others go on; nil: all or none do
 	placed     places                 // of the last attempt, whosever it was
 	executions *checkpoint.Executions // the same for the coordinator
 	silent     map[string]int         // ticks since the node was heard, by its name
@@ -338,13 +340,15 @@ type TaskStatus struct {
 	State messages.TaskState
 	// EndOfData: all inputs of the task have ended.
 	EndOfData bool
+	// Attempt is the task's own.
+	Attempt uint32
 }
 
 // Tasks returns the tasks of the current attempt in plan order.
 func (m *Master) Tasks() []TaskStatus {
 	tasks := make([]TaskStatus, len(m.tasks))
 	for i, e := range m.tasks {
-		tasks[i] = TaskStatus{Task: e.task, Node: e.node, State: e.state, EndOfData: e.ended}
+		tasks[i] = TaskStatus{Task: e.task, Node: e.node, State: e.state, EndOfData: e.ended, Attempt: e.attempt()}
 	}
 	return tasks
 }
@@ -371,36 +375,51 @@ func (m *Master) end() *protocol.Effects {
 	return &m.eff
 }
 
-func (m *Master) fence() *messages.Fence {
-	return &messages.Fence{Job: m.config.Job, Epoch: m.epoch, Attempt: m.attempt}
+func (m *Master) fence() *messages.Fence { return m.fenceOf(m.attempt) }
+
+func (m *Master) fenceOf(attempt uint32) *messages.Fence {
+	return &messages.Fence{Job: m.config.Job, Epoch: m.epoch, Attempt: attempt}
 }
 
-// live reports whether the current attempt has tasks. Between two attempts there
-// is none: the enumerators that are being prepared are the next one's, and nothing
+// live reports whether there are tasks. Between two attempts of the whole job there
+// are none: the enumerators that are being prepared are the next one's, and nothing
 // that the last one's tasks still say may reach them.
 func (m *Master) live() bool {
 	switch m.phase {
 	case deploying, running, suspending, stopping:
 		return true
 	}
-	return false
+	return m.failed != nil
 }
 
-// current reports whether a message belongs to the current attempt.
+// current reports whether a message belongs to an attempt that has tasks.
 func (m *Master) current(f *messages.Fence) bool {
-	return m.live() && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch && f.GetAttempt() == m.attempt
+	return m.live() && f.GetJob() == m.config.Job && f.GetEpoch() == m.epoch &&
+		(f.GetAttempt() == m.attempt || slices.ContainsFunc(m.tasks, func(e *execution) bool { return e.attempt() == f.GetAttempt() }))
 }
 
-// past reports whether a message belongs to an attempt that is over. One of an earlier
-// epoch may be of the current attempt, if that was taken over.
-func (m *Master) past(f *messages.Fence) bool {
-	switch {
-	case f.GetJob() != m.config.Job || f.GetEpoch() > m.epoch || m.mayAdopt():
-		return false
-	case f.GetAttempt() == m.attempt:
-		return !m.live()
+// sender returns the task that a message is from, or nil if it is of another attempt of
+// the task or of another life of the job.
+func (m *Master) sender(f *messages.Fence, id *messages.TaskId) *execution {
+	if !m.live() || f.GetJob() != m.config.Job || f.GetEpoch() != m.epoch {
+		return nil
 	}
-	return f.GetEpoch() < m.epoch || f.GetAttempt() < m.attempt
+	if e := m.execution(id); e != nil && e.attempt() == f.GetAttempt() {
+		return e
+	}
+	return nil
+}
+
+// past reports whether a task's message belongs to an attempt of the task that is over.
+// One of an earlier epoch may be of the current attempt, if that was taken over.
+func (m *Master) past(f *messages.Fence, id *messages.TaskId) bool {
+	if f.GetJob() != m.config.Job || f.GetEpoch() > m.epoch || m.mayAdopt() {
+		return false
+	}
+	if e := m.execution(id); m.live() && e != nil && e.attempt() == f.GetAttempt() {
+		return false
+	}
+	return f.GetEpoch() < m.epoch || f.GetAttempt() < m.attempt || f.GetAttempt() == m.attempt && !m.live()
 }
 
 func (m *Master) drop(what string) {

@@ -31,9 +31,22 @@ func placesOf(d *messages.Deployment) places {
 	return p
 }
 
+// slots counts them by node, in the order of the subtasks.
+func (p places) slots() (slots []*messages.NodeSlots) {
+	for i := range uint32(len(p)) {
+		at := slices.IndexFunc(slots, func(s *messages.NodeSlots) bool { return s.Node == p[i] })
+		if at < 0 {
+			at, slots = len(slots), append(slots, &messages.NodeSlots{Node: p[i]})
+		}
+		slots[at].Slots++
+	}
+	return slots
+}
+
 // place returns the node of every subtask number: subtask i of every vertex stands in
 // the same slot (Flink's slot sharing). In this order:
 //
+//  0. a subtask number with tasks that go on is where they are: occupied;
 //  1. a subtask stays on the node where it was last, which may keep copies of its
 //     state, if that node offers a slot for it (Flink: the slot of the previous
 //     allocation is preferred);
@@ -42,8 +55,14 @@ func placesOf(d *messages.Deployment) places {
 //     subtasks: round robin over the nodes, if nobody was anywhere.
 //
 // The error says what is missing.
-func place(plan *messages.ExecutionPlan, nodes []Node, last places) ([]string, error) {
+func place(plan *messages.ExecutionPlan, nodes []Node, last, occupied places) (places, error) {
 	slots, used := make([]string, slotsNeeded(plan)), make([]int, len(nodes))
+	for i := range slots {
+		slots[i] = occupied[uint32(i)]
+		if n := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == slots[i] }); n >= 0 {
+			used[n]++
+		}
+	}
 	fill := func(fits func(node, was string) bool) {
 		for i := range slots {
 			if slots[i] != "" {
@@ -68,10 +87,14 @@ func place(plan *messages.ExecutionPlan, nodes []Node, last places) ([]string, e
 	for _, node := range nodes {
 		offered += node.Slots
 	}
-	if offered < len(slots) {
+	if slices.Contains(slots, "") {
 		return nil, fmt.Errorf("the job needs %d slots, but its %d nodes offer %d; add a node, or lower the parallelism", len(slots), len(nodes), offered)
 	}
-	return slots, nil
+	next := make(places, len(slots))
+	for i, node := range slots {
+		next[uint32(i)] = node
+	}
+	return next, nil
 }
 
 // SameNode reports whether two names are of one node, maybe of two starts of it: a name

@@ -38,7 +38,7 @@ func (w *world) carryOut(e *protocol.Effects) {
 		if _, adopted := ev.(Adopted); adopted {
 			for _, name := range w.order { // they know
 				w.deployed[name] = proto.CloneOf(w.deployed[name])
-				w.deployed[name].Fence = w.master.fence()
+				w.deployed[name].Fence.Epoch = w.master.epoch
 			}
 		}
 		fmt.Fprintf(&w.out, "* %s\n", ev)
@@ -57,6 +57,13 @@ func (w *world) carryOut(e *protocol.Effects) {
 // keep remembers a deployed task; those of the attempt before are forgotten.
 func (w *world) keep(d *messages.Deploy) {
 	name := taskName(d.Task)
+	if old := w.deployed[name]; d.Regional {
+		if old.Fence.Attempt != d.Fence.Attempt {
+			w.forgotten = append(w.forgotten, old)
+		}
+		w.deployed[name] = d
+		return
+	}
 	if len(w.order) > 0 && w.deployed[w.order[0]].Fence.Attempt != d.Fence.Attempt ||
 		len(w.order) > 0 && w.deployed[w.order[0]].Fence.Epoch != d.Fence.Epoch {
 		w.forgotten = nil
@@ -99,6 +106,9 @@ func briefDeploy(d *messages.Deploy) string {
 	}
 	for _, o := range d.Outputs {
 		fmt.Fprintf(&b, " edge%d->%s#%d", o.Edge, shortAddress(protocol.Address(o.Receiver)), o.ReceiverChannel)
+	}
+	if d.Regional {
+		b.WriteString(" regional")
 	}
 	if d.Finished {
 		b.WriteString(" finished")

@@ -159,7 +159,8 @@ func (w *world) directive(d *script.Directive) error {
 	case "heartbeat": // node=n [task...] [clock=ms]
 		h := &messages.Heartbeat{Node: d.Arg("node", "n1"), Fence: w.master.fence(), NowMs: d.Int("clock", 0)}
 		for _, name := range d.Words() {
-			h.Tasks = append(h.Tasks, w.deployed[w.full(name)].Task)
+			dep := w.deployed[w.full(name)]
+			h.Tasks, h.Attempts = append(h.Tasks, dep.Task), append(h.Attempts, dep.Fence.Attempt)
 		}
 		w.step(h)
 	case "old-heartbeat": // a task manager still runs tasks of the attempt before
@@ -213,6 +214,7 @@ func (w *world) directive(d *script.Directive) error {
 					byNode[e.node] = &messages.Heartbeat{Node: e.node, Fence: w.master.fence()}
 				}
 				byNode[e.node].Tasks = append(byNode[e.node].Tasks, e.task)
+				byNode[e.node].Attempts = append(byNode[e.node].Attempts, e.attempt())
 			}
 			for _, n := range w.nodes {
 				if byNode[n.Name] != nil {

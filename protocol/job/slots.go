@@ -42,7 +42,7 @@ func (m *Master) Waiting() string {
 
 // acquire deploys the attempt, or waits until there are slots for it.
 func (m *Master) acquire() {
-	if m.config.Agent == "" || m.slotsOffered() >= slotsNeeded(m.plan) {
+	if m.config.Agent == "" || m.enoughSlots() {
 		m.deploy()
 		return
 	}
@@ -83,6 +83,11 @@ func (m *Master) requestSlots() {
 func (m *Master) slotsHeld() (held []*messages.NodeSlots) {
 	if m.takeover != nil {
 		return m.takeover.deployment.Slots
+	}
+	if m.failed != nil && m.phase != stopping {
+		if next, err := m.place(); err == nil {
+			return next.slots()
+		}
 	}
 	if !m.live() {
 		if m.slotsOffered() >= slotsNeeded(m.plan) {

@@ -64,13 +64,13 @@ func (m *Master) Input() (totalBytes, unassignedBytes uint64) {
 
 // splitRequest answers a reader, through the gate.
 func (m *Master) splitRequest(r *messages.SplitRequest) {
-	if !m.current(r.Fence) {
+	e := m.sender(r.Fence, r.Task)
+	if e == nil || m.falls(e) {
 		m.drop("split request of " + taskName(r.Task))
 		return
 	}
 	s := m.sourceOf(r.Uid)
-	e := m.execution(r.Task)
-	if s == nil || e == nil || e.vertex != s.vertex {
+	if s == nil || e.vertex != s.vertex {
 		m.drop(fmt.Sprintf("split request of %s for source %q", taskName(r.Task), r.Uid))
 		return
 	}
@@ -104,8 +104,8 @@ func (m *Master) assign(s *source, e *execution, a *messages.SplitAssignment) {
 
 // splitAck takes a reader's confirmation.
 func (m *Master) splitAck(a *messages.SplitAck) {
-	s, e := m.sourceOf(a.Uid), m.execution(a.Task)
-	if !m.current(a.Fence) || s == nil || e == nil || e.vertex != s.vertex {
+	s, e := m.sourceOf(a.Uid), m.sender(a.Fence, a.Task)
+	if s == nil || e == nil || e.vertex != s.vertex {
 		m.drop("split acknowledgement of " + taskName(a.Task))
 		return
 	}
@@ -180,6 +180,13 @@ func (m *Master) repeatAssignments() {
 	}
 }
 
+// reset is for a reader that restarts from a checkpoint, 0 for none, while others go on.
+// No checkpoint is under way then, so that nothing is held for it.
+func (s *source) reset(subtask int, restored uint64) {
+	s.held[subtask], s.unconfirmed[subtask] = 0, nil
+	s.enumerator.Reset(subtask, restored)
+}
+
 func (m *Master) sourceOf(uid string) *source {
 	for _, s := range m.sources {
 		if s.uid == uid {
@@ -200,6 +207,7 @@ func (m *Master) snapshotSource(t *messages.SnapshotOperatorCoordinator) (*messa
 	if err != nil {
 		return nil, fmt.Errorf("the progress of source %q cannot be encoded: %w", t.Uid, err)
 	}
+	s.enumerator.Behind(t.Checkpoint)
 	s.gate.Hold(t.Checkpoint)
 	return &messages.OperatorCoordinatorSnapshot{Uid: t.Uid, Checkpoint: t.Checkpoint, State: state, HasState: true}, nil
 }
@@ -223,6 +231,16 @@ func (m *Master) concluded(id uint64) {
 		m.giveUpWaiting(s, id)
 		for _, h := range s.gate.ReleaseAll(id) {
 			m.release(s, h.Subtask, h.Event)
+		}
+	}
+}
+
+// completed lets the enumerators forget what no restart needs any more. A job does not
+// restart from a plain savepoint.
+func (m *Master) completed(c checkpoint.Completed) {
+	for _, s := range m.sources {
+		if c.Type != messages.CheckpointType_SAVEPOINT {
+			s.enumerator.Completed(c.Checkpoint)
 		}
 	}
 }

@@ -239,6 +239,10 @@ func (m *Master) again() {
 
 // startEmpty prepares an attempt without state.
 func (m *Master) startEmpty() {
+	if m.failed != nil {
+		m.restoreRegions(nil)
+		return
+	}
 	m.event(StartingEmpty{})
 	if err := m.divide(nil); err != nil {
 		m.refuse(err)
@@ -249,6 +253,10 @@ func (m *Master) startEmpty() {
 
 // restore prepares an attempt with the state of a checkpoint.
 func (m *Master) restore(loaded *messages.CheckpointLoaded) {
+	if m.failed != nil {
+		m.restoreRegions(loaded)
+		return
+	}
 	if err := m.divide(loaded); err != nil {
 		m.refuse(err)
 		return
@@ -318,6 +326,7 @@ func (m *Master) prepareSources() {
 				s.enumerator.Restore(&messages.EnumeratorState{Discovered: true})
 			}
 		}
+		s.enumerator.Behind(m.coordinator.Latest().GetCheckpoint())
 		m.sources = append(m.sources, s)
 	}
 	open := false

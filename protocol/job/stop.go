@@ -13,7 +13,11 @@ import (
 // the job fails. While the job stops anyway it changes nothing.
 func (m *Master) fail(err error) {
 	switch m.phase {
-	case stopping, recording, over:
+	case stopping:
+		if m.failed == nil {
+			return
+		}
+	case recording, over:
 		return
 	case suspending:
 		// The user wants it stopped: the newest checkpoint serves.
@@ -33,7 +37,18 @@ func (m *Master) fail(err error) {
 // are not what is wrong.
 func (m *Master) refuse(err error) {
 	m.keep = true
+	if m.failed != nil { // the others still run
+		m.giveUp(err)
+		return
+	}
 	m.finish(messages.JobStatus_FAILED, err)
+}
+
+// giveUp ends a job that has failed for good, while tasks still run.
+func (m *Master) giveUp(err error) {
+	m.failure = err
+	m.setStatus(messages.JobStatus_FAILING, err.Error())
+	m.stop(messages.JobStatus_FAILED)
 }
 
 // finish ends a job whose tasks have ended, if there were any.
@@ -69,6 +84,11 @@ func (m *Master) suspend() {
 
 // endWith brings the job to an end that the user asked for, from any phase.
 func (m *Master) endWith(status messages.JobStatus) {
+	if m.failed != nil { // some tasks run, whatever becomes of the others
+		m.cancelling(status)
+		m.stop(status)
+		return
+	}
 	switch m.phase {
 	case recording, over:
 		// It ends already.
@@ -117,8 +137,11 @@ func (m *Master) cancelling(status messages.JobStatus) {
 // stop lets the attempt end: no more checkpoints, every task is cancelled. What
 // comes next is decided by settle.
 func (m *Master) stop(target messages.JobStatus) {
+	if m.phase == waiting {
+		m.disarm(restartTimer)
+	}
 	m.phase, m.sinceMs, m.target = stopping, m.elapsedMs, target
-	m.stopAsked = false
+	m.stopAsked, m.failed, m.reads = false, nil, nil
 	switch target {
 	case messages.JobStatus_RESTARTING, messages.JobStatus_FAILED:
 		m.take(m.coordinator.Failover(m.nowMs))
@@ -132,18 +155,20 @@ func (m *Master) stop(target messages.JobStatus) {
 	}
 }
 
-// settle goes on after a stop, once all tasks have ended and no completion is
+// settle goes on after a stop, once the tasks that stop have ended and no completion is
 // outstanding: before that it is not known which checkpoint is the newest.
 func (m *Master) settle() {
 	if m.phase != stopping || m.coordinator.Finalizing() ||
-		slices.ContainsFunc(m.tasks, func(e *execution) bool { return !e.terminal() }) {
+		slices.ContainsFunc(m.tasks, func(e *execution) bool { return m.stops(e) && !e.terminal() }) {
 		return
 	}
-	m.disarm(tickTimer)
+	if m.failed == nil {
+		m.disarm(tickTimer)
+	}
 	if m.target == messages.JobStatus_SUSPENDED && m.all(finished) {
 		m.target = messages.JobStatus_FINISHED // there is nothing left to resume
 	}
-	if m.target == messages.JobStatus_FAILED {
+	if m.target == messages.JobStatus_FAILED && noRestart(m.failure) {
 		m.failure = fmt.Errorf("%w; no restart was tried, because none can mend this", m.failure)
 	}
 	if m.target != messages.JobStatus_RESTARTING {
@@ -154,6 +179,11 @@ func (m *Master) settle() {
 	if giveUp != "" {
 		m.failure = fmt.Errorf("%w; %s", m.failure, giveUp)
 		m.keep = !m.started // as with every end of a job that could not start
+		if m.failed != nil {
+			m.giveUp(m.failure)
+			m.settle()
+			return
+		}
 		m.record(messages.JobStatus_FAILED)
 		return
 	}
@@ -173,8 +203,7 @@ func (m *Master) record(status messages.JobStatus) {
 func (m *Master) proposeStatus(status messages.JobStatus) {
 	c := &messages.SetJobStatus{Job: m.config.Job, Epoch: m.epoch, Status: status, AtMs: m.nowMs}
 	if status == messages.JobStatus_RUNNING {
-		c.Deployment = &messages.Deployment{Attempt: m.attempt, Slots: m.slotsOf(func(*execution) bool { return true })}
-		m.placed.record(c.Deployment)
+		c.Deployment = m.deployment()
 		c.Deployment.Mark = m.mark()
 	}
 	if m.failure != nil && (status == messages.JobStatus_FAILED || status == messages.JobStatus_RESTARTING) {

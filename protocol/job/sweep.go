@@ -17,7 +17,7 @@ func (m *Master) sweepBehind(c checkpoint.Completed) {
 		return
 	}
 	m.swept = true
-	m.ask(m.coordinator.SweepBefore(m.attempt))
+	m.ask(m.coordinator.SweepBefore(m.oldest()))
 }
 
 // sweepLast sweeps what all attempts left, the last one too, once a job has ended for

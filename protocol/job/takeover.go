@@ -58,6 +58,7 @@ type takeover struct {
 	// last the highest id that was given out.
 	completed, last uint64
 	loaded          *messages.CheckpointLoaded // of completed; nil: there is none
+	regions         regions                    // of the plan
 	fingerprint     uint64                     // of what this coordinator would deploy
 	asked           int
 	lists           []*messages.AdoptableTasks // by the index of the node; nil: not answered
@@ -130,7 +131,7 @@ func (m *Master) lookForTasks(loaded *messages.CheckpointLoaded) {
 		m.leaveTasks(t.lost)
 		return
 	}
-	t.fingerprint = m.fingerprint()
+	t.fingerprint, t.regions = m.fingerprint(), regionsOf(m.plan)
 	m.askForTasks()
 }
 
@@ -141,7 +142,7 @@ func (m *Master) askForTasks() {
 	fence := &messages.Fence{Job: m.config.Job, Epoch: m.epoch, Attempt: t.deployment.Attempt}
 	for i, n := range t.deployment.Slots {
 		if !t.answered(i) {
-			m.send(TaskManagerAddress(n.Node), &messages.AdoptTasks{Fence: fence, Coordinator: string(m.self), Completed: t.completed, Last: t.last})
+			m.send(TaskManagerAddress(n.Node), &messages.AdoptTasks{Fence: fence, Coordinator: string(m.self), Completed: t.completed, Last: t.last, Attempts: t.deployment.Attempts})
 		}
 	}
 	m.arm(adoptTimer, adoptRepeatMs)
@@ -201,11 +202,11 @@ func (m *Master) adoptableTasks(a *messages.AdoptableTasks) {
 
 // taskAccount takes what a task says of itself.
 func (m *Master) taskAccount(a *messages.TaskAccount) {
-	if !m.ofTakeover(a.Fence) {
+	t := m.takeover
+	if f := a.Fence; m.phase != adopting || f.GetJob() != m.config.Job || f.GetEpoch() != m.epoch || f.GetAttempt() != m.expected(a.Task) {
 		m.drop("account of task " + taskName(a.Task))
 		return
 	}
-	t := m.takeover
 	t.accounts[taskName(a.Task)] = a
 	why, _ := m.judgeAccount(a.Task)
 	switch {
@@ -312,7 +313,9 @@ func (m *Master) listed() (tasks map[string]found, why, silent string) {
 		}
 		for _, a := range t.lists[i].Tasks {
 			switch runs := a.Ended == messages.TaskState_TASK_STATE_UNSPECIFIED; {
-			case runs && a.Attempt != t.deployment.Attempt:
+			case !runs && a.Attempt != m.expected(a.Task):
+				continue // another region has that attempt
+			case runs && a.Attempt != m.expected(a.Task):
 				return nil, fmt.Sprintf("task %s of attempt %d still runs on node %s", taskName(a.Task), a.Attempt, n.Node), ""
 			case runs && a.Fingerprint != t.fingerprint:
 				return nil, fmt.Sprintf("task %s was deployed with another plan, program or settings", taskName(a.Task)), ""
@@ -343,6 +346,14 @@ func (m *Master) judgeAccount(id *messages.TaskId) (why, open string) {
 
 func stateName(s messages.TaskState) string { return strings.TrimPrefix(s.String(), "TASK_") }
 
+// expected is the attempt that the task is of, by the record; 0 if there is no such task.
+func (m *Master) expected(id *messages.TaskId) uint32 {
+	if i := m.indexOf(id); i >= 0 {
+		return attemptOf(m.takeover.deployment, m.takeover.regions, i)
+	}
+	return 0
+}
+
 // finalCheckpoint reports whether a task finishes only behind a checkpoint.
 func (m *Master) finalCheckpoint() bool {
 	c := m.config.Settings.GetCheckpointing()
@@ -372,16 +383,16 @@ func (m *Master) adopt() {
 	}
 	t := m.takeover
 	tasks, _, _ := m.listed()
-	m.takeover, m.assignment = nil, nil
+	m.takeover, m.assignment, m.regions = nil, nil, t.regions
 	m.attempts, m.attempt = 1, t.deployment.Attempt
 	m.started, m.swept = true, false
 	m.phase, m.sinceMs = deploying, m.elapsedMs
 	clear(m.placed)
-	fence := m.fence()
 	for i, v := range m.plan.Vertices {
 		for subtask := range v.Parallelism {
 			id := &messages.TaskId{Vertex: v.Id, Subtask: subtask}
 			f, a := tasks[taskName(id)], t.accounts[taskName(id)]
+			fence := m.fenceOf(attemptOf(t.deployment, t.regions, len(m.tasks)))
 			e := &execution{task: id, vertex: i, node: f.node, address: TaskAddress(f.node, fence, id),
 				state: messages.TaskState_TASK_RUNNING, reported: true, ended: a.GetEndOfData(),
 				deploy: &messages.Deploy{Fence: fence, Task: id, Vertex: v, Finished: a.GetDeployedFinished()}}
@@ -390,7 +401,9 @@ func (m *Master) adopt() {
 			}
 			m.tasks = append(m.tasks, e)
 			m.silent[f.node] = 0
-			m.placed[subtask] = f.node
+			if _, placed := m.placed[subtask]; !placed || !e.terminal() {
+				m.placed[subtask] = f.node
+			}
 		}
 	}
 	m.event(Adopted{Attempt: m.attempt, Checkpoint: t.completed, Tasks: len(m.tasks)})

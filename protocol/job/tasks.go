@@ -11,37 +11,38 @@ import (
 
 // execution is the task of that name in the current attempt, or nil.
 func (m *Master) execution(id *messages.TaskId) *execution {
+	if i := m.indexOf(id); i >= 0 && i < len(m.tasks) {
+		return m.tasks[i]
+	}
+	return nil
+}
+
+// indexOf is the place of a task in the order of the plan, or -1.
+func (m *Master) indexOf(id *messages.TaskId) int {
 	first := 0 // of the vertex
 	for _, v := range m.plan.Vertices {
-		if v.Id == id.GetVertex() {
-			if i := first + int(id.GetSubtask()); id.GetSubtask() < v.Parallelism && i < len(m.tasks) {
-				return m.tasks[i]
-			}
-			return nil
+		if v.Id == id.GetVertex() && id.GetSubtask() < v.Parallelism {
+			return first + int(id.GetSubtask())
 		}
 		first += int(v.Parallelism)
 	}
-	return nil
+	return -1
 }
 
 // taskStateChanged takes and acknowledges a report. States only go forward: a
 // report that is behind the last one was overtaken or repeated.
 func (m *Master) taskStateChanged(r *messages.TaskStateChanged) {
 	ack := &messages.TaskStateAck{Fence: r.Fence, Task: r.Task, State: r.State}
-	if !m.current(r.Fence) {
+	e := m.sender(r.Fence, r.Task)
+	if e == nil {
 		m.drop("report " + r.State.String() + " of " + taskName(r.Task))
-		if m.past(r.Fence) {
+		if m.past(r.Fence, r.Task) {
 			// Whoever sends it stops only when it is acknowledged, and the node
 			// that it ran on is not known any more.
 			for _, n := range m.config.Nodes {
 				m.send(TaskAddress(n.Name, r.Fence, r.Task), ack)
 			}
 		}
-		return
-	}
-	e := m.execution(r.Task)
-	if e == nil {
-		m.drop("report " + r.State.String() + " of the unknown task " + taskName(r.Task))
 		return
 	}
 	m.send(e.address, ack)
@@ -55,14 +56,14 @@ func (m *Master) taskStateChanged(r *messages.TaskStateChanged) {
 // taskIs moves a task to a state and the job with it.
 func (m *Master) taskIs(e *execution, state messages.TaskState, failure *messages.Failure) {
 	e.state = state
-	m.event(TaskChanged{Task: e.task, Attempt: m.attempt, State: state, Failure: failure.GetMessage()})
+	m.event(TaskChanged{Task: e.task, Attempt: e.attempt(), State: state, Failure: failure.GetMessage()})
 	m.setExecution(e)
 	switch {
-	case m.phase == stopping:
+	case m.stops(e):
 	case state == messages.TaskState_TASK_FAILED:
-		m.fail(&TaskFailedError{Task: taskName(e.task), Node: e.node, Failure: failure})
+		m.failTask(e, &TaskFailedError{Task: taskName(e.task), Node: e.node, Failure: failure})
 	case state == messages.TaskState_TASK_CANCELED:
-		m.fail(&TaskFailedError{Task: taskName(e.task), Node: e.node,
+		m.failTask(e, &TaskFailedError{Task: taskName(e.task), Node: e.node,
 			Failure: &messages.Failure{Message: "it was cancelled, but not by its coordinator"}})
 	default:
 		m.take(m.coordinator.Poll(m.nowMs))
@@ -101,8 +102,8 @@ func (m *Master) progress() {
 
 // endOfDataReached takes and acknowledges the report that a task's input ended.
 func (m *Master) endOfDataReached(r *messages.EndOfDataReached) {
-	e := m.execution(r.Task)
-	if !m.current(r.Fence) || e == nil {
+	e := m.sender(r.Fence, r.Task)
+	if e == nil {
 		m.drop("end of data of " + taskName(r.Task))
 		return
 	}
@@ -117,25 +118,26 @@ func (m *Master) endOfDataReached(r *messages.EndOfDataReached) {
 
 // heartbeat takes a task manager's sign of life, and what it runs.
 func (m *Master) heartbeat(h *messages.Heartbeat) {
-	switch {
-	case m.past(h.Fence):
-		m.drop("heartbeat of " + h.Node)
-		// Tasks of an attempt that is over: their coordinator did not live to
-		// cancel them.
-		for _, t := range h.Tasks {
-			m.send(TaskManagerAddress(h.Node), &messages.CancelTask{Fence: h.Fence, Task: t, Coordinator: string(m.self)})
+	current := m.current(h.Fence)
+	listed := make(map[*execution]bool, len(h.Tasks))
+	for i, t := range h.Tasks {
+		f := h.Fence
+		if i < len(h.Attempts) {
+			f = &messages.Fence{Job: f.GetJob(), Epoch: f.GetEpoch(), Attempt: h.Attempts[i]}
 		}
-		return
-	case !m.current(h.Fence):
+		if e := m.sender(f, t); e != nil {
+			listed[e], current = true, true
+		} else if m.past(f, t) {
+			// Its coordinator did not live to cancel it, or could not reach it.
+			m.send(TaskManagerAddress(h.Node), &messages.CancelTask{Fence: f, Task: t, Coordinator: string(m.self)})
+		}
+	}
+	if !current {
 		m.drop("heartbeat of " + h.Node)
 		return
 	}
 	m.silent[h.Node] = 0
 	m.compareClocks(h)
-	listed := make(map[*execution]bool, len(h.Tasks))
-	for _, t := range h.Tasks {
-		listed[m.execution(t)] = true
-	}
 	for _, e := range m.tasks {
 		if e.node != h.Node || e.terminal() || !e.reported {
 			continue
@@ -153,9 +155,7 @@ func (m *Master) heartbeat(h *messages.Heartbeat) {
 
 // tick repeats what may have been lost and looks at the deadlines.
 func (m *Master) tick() {
-	switch m.phase {
-	case deploying, running, suspending, stopping:
-	default:
+	if !m.live() {
 		return
 	}
 	m.arm(tickTimer, tickMs)
@@ -168,11 +168,11 @@ func (m *Master) tick() {
 			nodes = append(nodes, e.node)
 		}
 		switch {
-		case m.phase == stopping && m.elapsedMs-m.sinceMs >= m.config.CancelTimeoutMs:
+		case m.stops(e) && m.elapsedMs-m.sinceMs >= m.config.CancelTimeoutMs:
 			// Fencing keeps whatever it still does from having an effect.
 			m.taskIs(e, messages.TaskState_TASK_FAILED, &messages.Failure{
 				Message: fmt.Sprintf("it did not stop within %d ms and was given up", m.config.CancelTimeoutMs)})
-		case m.phase == stopping:
+		case m.stops(e):
 			m.cancelTask(e)
 		case !e.reported:
 			m.send(TaskManagerAddress(e.node), e.deploy)
@@ -226,7 +226,7 @@ func (m *Master) failTasksOn(node, why string) {
 }
 
 func (m *Master) cancelTask(e *execution) {
-	m.send(TaskManagerAddress(e.node), &messages.CancelTask{Fence: m.fence(), Task: e.task, Coordinator: string(m.self)})
+	m.send(TaskManagerAddress(e.node), &messages.CancelTask{Fence: e.deploy.Fence, Task: e.task, Coordinator: string(m.self)})
 }
 
 // TaskFailedError says which task failed an attempt.

@@ -15,7 +15,7 @@ func (m *Master) View(nowMs int64, q *messages.JobQuery, h *History) *messages.J
 	v := &messages.JobView{
 		Query: q.GetId(), Job: m.config.Job, Name: m.config.Graph.GetName(), NowMs: nowMs, Node: m.config.Node,
 		Epoch: m.epoch, Incarnation: m.incarnation, Attempt: m.attempt, Restarts: uint32(m.Restarts()),
-		Status: m.status, Waiting: m.waitsFor(nowMs), Plan: m.plan, Checkpoints: stats.View(q.GetCheckpoint()), Stale: m.stale,
+		Status: m.status, Waiting: m.waiting(nowMs), Plan: m.plan, Checkpoints: stats.View(q.GetCheckpoint()), Stale: m.stale,
 		ExceptionsTruncated: h.truncated,
 	}
 	if m.failure != nil {
@@ -27,12 +27,9 @@ func (m *Master) View(nowMs int64, q *messages.JobQuery, h *History) *messages.J
 		}
 	}
 	for _, e := range m.tasks {
-		past := *h.task(e.task)
-		if past.sinceMs == 0 {
-			past.sinceMs = h.deployedMs
-		}
+		past := h.task(e)
 		v.Tasks = append(v.Tasks, &messages.TaskView{
-			Task: e.task, Node: e.node, State: e.state, SinceMs: past.sinceMs, DeployedMs: h.deployedMs, EndOfData: e.ended,
+			Task: e.task, Node: e.node, State: e.state, Attempt: e.attempt(), SinceMs: past.sinceMs, DeployedMs: past.deployedMs, EndOfData: e.ended,
 			RecordsRead: past.records, BytesRead: past.bytes, RemainingBytes: past.remainingBytes,
 		})
 	}
@@ -81,7 +78,7 @@ func (m *Master) waitsFor(nowMs int64) string {
 		if m.coordinator.Finalizing() {
 			return "the outcome of a checkpoint that all tasks have acknowledged"
 		}
-		return m.tasksThat("have not ended yet", func(e *execution) bool { return !e.terminal() })
+		return m.tasksThat("have not ended yet", func(e *execution) bool { return m.stops(e) && !e.terminal() })
 	case waiting:
 		return "the restart delay passes"
 	case recording:

@@ -153,6 +153,9 @@ type Context struct {
 	Restored *messages.OperatorRestore
 	// RestoredCheckpoint is the checkpoint it comes from, or 0.
 	RestoredCheckpoint uint64
+	// Regional: subtasks of the operator may go on since before this attempt. What
+	// belongs to them is not to be touched.
+	Regional bool
 	// Keyed is the operator's keyed state, restored; nil unless it is keyed.
 	Keyed state.Backend
 	// RestoredWatermarkMs is the operator's watermark in the restored state.
