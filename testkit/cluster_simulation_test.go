@@ -29,8 +29,10 @@ func clusterScenarios() map[string]*Scenario {
 }
 
 // runClusterSeed runs a scenario with the random faults of a seed; each third seed has
-// disasters alone, so that the dispatchers' own mistakes are not drowned.
+// disasters alone, so that the dispatchers' own mistakes are not drowned. In half of
+// them nodes keep copies of state.
 func runClusterSeed(s *Scenario, seed uint64) (*Run, error) {
+	s.LocalRecovery = seed/2%2 == 0
 	faults := RandomFaults(seed)
 	if seed%3 == 0 {
 		faults = Faults{UntilMs: faults.UntilMs}
@@ -47,7 +49,7 @@ func runClusterSeed(s *Scenario, seed uint64) (*Run, error) {
 // seed gives the same run.
 func TestClusterExactlyOnceUnderFaults(t *testing.T) {
 	(&simulationTest{scenarios: clusterScenarios, run: runClusterSeed, kinds: ClusterFaultKinds(), enough: 1000,
-		noticed: []string{slotsMissing, coordinatorOrdered, overtaken}}).test(t)
+		noticed: []string{slotsMissing, coordinatorOrdered, overtaken, restoredLocally, copyGivenUp}}).test(t)
 }
 
 // Without faults a cluster runs both jobs to their end, without a restart, and one

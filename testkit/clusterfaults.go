@@ -20,6 +20,7 @@ const (
 	StaleLeaderAsked    = "metadata asked of a stale leader"
 	MetadataLate        = "metadata command late"
 	NewName             = "restart under a new name"
+	CopyDamaged         = "local copy damaged"
 )
 
 // ClusterFaultKinds lists those that FaultKinds does not have.
@@ -27,7 +28,7 @@ func ClusterFaultKinds() []string {
 	return []string{
 		LeaderChanged, LeaderLost, TwoLeaders, CoordinatorNodeLost, PairPartitioned, OneWayPartitioned, FlappingPartition, LeaderUnreachable,
 		NodeIsolated, FalselySuspected, GossipIsLate, LossToldLate, LossNotTold, LinkLossToldLate, LinkLossNotTold, StaleLeaderAsked,
-		MetadataLate, NewName,
+		MetadataLate, NewName, CopyDamaged,
 	}
 }
 
@@ -38,6 +39,9 @@ func ClusterDisasters(w *World) {
 	for range 2 + w.Random(4) {
 		// Soon, so that it meets the start, or among what follows.
 		w.After(int64(10+w.Random([]int{300, 2000, 8000}[w.Random(3)])), w.plane.disaster)
+	}
+	if w.Random(2) == 0 {
+		w.damageCopies()
 	}
 }
 

@@ -169,5 +169,5 @@ func (sim *simulation) endOther() error {
 	case end != messages.JobStatus_FINISHED:
 		return fmt.Errorf("the second job is %v and was to finish", end)
 	}
-	return nil
+	return sim.checkCopies()
 }

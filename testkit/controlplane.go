@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"errors"
 
 	"cutwater/cluster/membership"
@@ -42,7 +43,7 @@ func newControlPlane(w *World, slots func(*Node) int, deps func(*Node) node.Deps
 func (c *controlPlane) boot(n *Node) (*node.Runtime, error) {
 	w := c.world
 	d := c.deps(n)
-	d.System, d.FS, d.ScratchDir = n.System(), n.FS(), "/scratch/"+n.Name
+	d.System, d.FS, d.ScratchDir, d.CopiesDir = n.System(), n.FS(), "/scratch/"+n.Name, copiesDir(n)
 	d.Metadata = c.group.Member(func() metadata.Request { return c.ask(n) })
 	d.Random = func() uint64 { return w.rng.Uint64() }
 	rt, err := node.NewRuntime(d)
@@ -74,6 +75,7 @@ func (c *controlPlane) lookOften(n *Node) {
 	life := n.life
 	c.world.After(lookEveryMs, func() {
 		if n.lives(life) {
+			_ = n.Runtime.SweepCopies(context.Background()) // what it could not do, it does next time
 			c.lookOften(n)
 		}
 	})

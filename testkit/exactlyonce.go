@@ -52,6 +52,8 @@ type Scenario struct {
 	Cluster bool
 	// Slots per node; 0 means 4.
 	Slots int
+	// LocalRecovery: nodes keep copies of the state that their tasks write.
+	LocalRecovery bool
 	// TurnUs bounds the virtual time that a turn of a mailbox takes; 0 means 100. A
 	// larger one makes a small job last long enough to be hit by faults.
 	TurnUs int
@@ -193,6 +195,7 @@ func (s *Scenario) start(seed uint64, faults Faults) (*simulation, error) {
 		return nil, err
 	}
 	sim.settings.Checkpointing.Dir = "/checkpoints"
+	sim.settings.LocalRecovery = s.LocalRecovery
 	boot := sim.boot
 	if s.Cluster {
 		boot = sim.plane.boot
@@ -269,6 +272,7 @@ func (sim *simulation) boot(n *Node) (*node.Runtime, error) {
 		FS:                 n.FS(),
 		Metadata:           witness{sim.metadata, sim.rules},
 		ScratchDir:         "/scratch/" + n.Name,
+		CopiesDir:          copiesDir(n),
 		Programs:           func(string) (operator.Program, error) { return sim.program, nil },
 		Random:             func() uint64 { return sim.world.rng.Uint64() },
 		PollRecords:        cmp.Or(sim.scenario.PollRecords, 16),
@@ -296,6 +300,8 @@ const (
 	foundClean        = "checkpoint directories clean at the end"
 	adopted           = "takeovers of running tasks"
 	notAdopted        = "takeovers refused"
+	restoredLocally   = "tasks restored from local copies"
+	copyGivenUp       = "damaged local copies given up"
 )
 
 // event counts what the job does on a node and holds it to the invariants.
@@ -324,8 +330,13 @@ func (sim *simulation) event(n *Node, e protocol.Event) {
 	case checkpoint.OutcomeUnknown:
 		sim.noticed[outcomeAsked]++
 	case task.Event:
-		if e.Kind == "commit-retry" {
+		switch {
+		case e.Kind == "commit-retry":
 			sim.noticed[commitRetried]++
+		case e.Kind == "restored" && !strings.HasPrefix(e.Detail, "0 "):
+			sim.noticed[restoredLocally]++
+		case e.Kind == "local copy damaged":
+			sim.noticed[copyGivenUp]++
 		}
 	case coordinator.Fallen:
 		if !sim.scenario.Poisoned {
