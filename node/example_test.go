@@ -77,8 +77,9 @@ func flightsPerMonth(input, output string) (*stream.Program, error) {
 	return t.Build()
 }
 
-// A program of one's own that runs a topology in Go. The same program started
-// again goes on from its last checkpoint; Ctrl-C takes one more.
+// A program of one's own that runs a topology in Go. With folders that stay, instead
+// of temporary ones, the same program started again goes on from its last checkpoint;
+// Ctrl-C takes one more. ProcessOptions.Event would show what happens meanwhile.
 func ExampleRun() {
 	dir, err := os.MkdirTemp("", "flights-")
 	if err != nil {

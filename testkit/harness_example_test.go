@@ -25,9 +25,11 @@ func newUnpaid() *unpaid { return &unpaid{} }
 func (u *unpaid) Open(s *stream.States) { u.due = stream.ValueState[int64](s, "due") }
 
 func (u *unpaid) Process(c *stream.Context[string, string], o order) error {
-	if due, ok := u.due.Get(); ok && o.Paid {
+	if due, ok := u.due.Get(); ok {
 		c.DeleteEventTimer(due)
 		u.due.Clear()
+	}
+	if o.Paid {
 		return nil
 	}
 	due := c.TimestampMs() + time.Minute.Milliseconds()

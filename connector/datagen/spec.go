@@ -22,7 +22,7 @@ func Spec() catalog.SourceSpec {
 		Options: []catalog.Option{
 			{Name: "schema", Kind: catalog.SchemaOption, Required: true, Doc: "The fields of the rows, with their types."},
 			{Name: "fields", Kind: catalog.StringOption, Doc: "How values are made: \"user: choice(ann, ben); amount: uniform(1, 500)\"; generators are sequence(first), uniform(low, high) and choice(a, b, ...), a field without one is a sequence."},
-			{Name: "rows", Kind: catalog.IntOption, Default: "0", Doc: "How many rows there are; 0 means that they never end."},
+			{Name: "rows", Kind: catalog.IntOption, Default: "0", Doc: "How many rows there are; 0 means that they never end. It is settled when the job starts empty."},
 			{Name: "seed", Kind: catalog.IntOption, Default: "0", Doc: "Chooses the random values."},
 			{Name: "start", Kind: catalog.StringOption, Default: defaultStart, Doc: "The timestamp of the first row, as RFC 3339."},
 			{Name: "step", Kind: catalog.DurationOption, Default: "1s", Doc: "By how much each row's timestamp is later than the one before."},
