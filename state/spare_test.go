@@ -110,3 +110,28 @@ func TestFirstCopiesAreMadeInStock(t *testing.T) {
 		t.Errorf("a copy allocated %d bytes although the writer had made room", each)
 	}
 }
+
+// A task that ends gives its snapshots up while they are being written (run with -race).
+func TestReleaseDuringWrite(t *testing.T) {
+	b, table := counters(t)
+	for k := range int64(1000) {
+		key := keygroup.AppendInt(nil, k)
+		table.Update(keygroup.Hash(key), key, 0)
+	}
+	sealed, err := b.Seal(1, SealOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := sealed.Write(t.Context(), io.Discard)
+		written <- err
+	}()
+	sealed.Release()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if b.sealed() {
+		t.Error("the seal is live still")
+	}
+}

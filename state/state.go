@@ -120,8 +120,9 @@ type SealOptions struct {
 	Savepoint bool
 }
 
-// Sealed is the keyed state at one barrier. Write or Release must be called
-// once; both may run on another goroutine than the backend's.
+// Sealed is the keyed state at one barrier. Write or Release must be called, or the
+// tables keep for it whatever they replace; both may run on another goroutine than the
+// backend's.
 type Sealed struct {
 	// Checkpoint is the one it was sealed for.
 	Checkpoint uint64
@@ -136,7 +137,7 @@ type Sealed struct {
 	FullBytes uint64
 
 	write    func(ctx context.Context, w io.Writer) (entries uint64, err error)
-	release  func()
+	release  func() // idempotent, for any goroutine
 	recorded func(*messages.Segment)
 }
 
@@ -146,14 +147,9 @@ func (s *Sealed) Write(ctx context.Context, w io.Writer) (entries uint64, err er
 	return s.write(ctx, w)
 }
 
-// Release gives the view up; calling it again does nothing.
-func (s *Sealed) Release() {
-	if s.release != nil {
-		r := s.release
-		s.release = nil
-		r()
-	}
-}
+// Release gives the view up; calling it again does nothing. A task that ends calls it
+// while Write may still run: then the tables must not change any more.
+func (s *Sealed) Release() { s.release() }
 
 // Recorded tells the backend, in the task, which segment Write became, so that
 // later deltas can name it.

@@ -224,6 +224,7 @@ func (c *counter) Write(b []byte) (int, error) {
 // uploaded ends the asynchronous part, back in the task.
 func (t *Task) uploaded(snap *snapshot, err error) error {
 	delete(t.snapshots, snap.checkpoint)
+	snap.release() // what a failure or a panic has left: the tables would keep all that they replace for it
 	if t.closed {
 		return nil
 	}

@@ -320,7 +320,7 @@ func (t *Task) flush() error {
 // credit takes in what a receiver gave back; it may be what the step in hand
 // waits for.
 func (t *Task) credit(m *messages.Credit) {
-	if m.Attempt != t.fence.Attempt || t.out == nil {
+	if m.Attempt != t.fence.Attempt || t.out == nil || int(m.Output) >= len(t.out.channels) {
 		t.stale++
 		return
 	}
