@@ -46,6 +46,10 @@ func (b *Tables) Load(ctx context.Context, r io.Reader) error {
 			continue
 		}
 		t := tables[e.State]
+		if t.key8 && keygroup.Hash(e.Key) != e.Hash {
+			return fmt.Errorf("%w: state %s: the hash of an entry is not that of its key; restore from another checkpoint or savepoint",
+				segment.ErrCorrupt, t.Name)
+		}
 		if e.Delete {
 			t.Delete(e.Hash, e.Key, e.Namespace)
 			continue

@@ -269,7 +269,7 @@ func (t *Table) grown(c *chunk) {
 func (t *Table) entry(hash uint64, key []byte, namespace int64, room int) (*chunk, []byte) {
 	p := t.place(hash, namespace)
 	c := t.at(p)
-	if len(c.arena)+room > maxArena {
+	if room += len(key); len(c.arena)+room > maxArena {
 		panic(&LimitError{t.Name, room})
 	}
 	if c.garbage > arenaWaste && c.garbage > len(c.arena)/2 ||
