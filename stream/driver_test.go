@@ -28,6 +28,7 @@ type driver struct {
 	byUid   map[string]*testTask
 	works   []testWork
 	now     int64
+	setMs   int64 // by how much somebody has set the wall clock
 	alarms  []alarm
 	events  []string
 	failed  error
@@ -151,7 +152,7 @@ func (d *driver) deploy(task *testTask, uids []string, from *snapshot, specs map
 			Job: "0123456789abcdef0123456789abcdef", JobName: "test", Incarnation: 1, Fence: &messages.Fence{Epoch: 1, Attempt: 1},
 			Parallelism: 1, MaxParallelism: maxParallelism, Yield: &task.yield,
 			FS:    vfs.OS(),
-			NowMs: func() int64 { return d.now }, MonotonicMs: func() int64 { return d.now },
+			NowMs: func() int64 { return d.now + d.setMs }, MonotonicMs: func() int64 { return d.now },
 			Async: func(work func(context.Context) error, done func(error)) {
 				d.works = append(d.works, testWork{work, done})
 			},
@@ -199,7 +200,7 @@ func (d *driver) advance(ms int64) {
 	d.now += ms
 	var later, due []alarm
 	for _, a := range d.alarms {
-		if a.at <= d.now {
+		if a.at <= d.now+d.setMs {
 			due = append(due, a)
 		} else {
 			later = append(later, a)

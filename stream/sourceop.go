@@ -58,7 +58,7 @@ type sourceOperator[T any] struct {
 
 	records, bytes uint64 // read by this instance; bytes of closed splits
 
-	rateFromMs int64 // since when rateCount records were read
+	rateFromMs int64 // since when, by the monotonic clock, rateCount records were read
 	rateCount  float64
 }
 
@@ -101,7 +101,7 @@ func (o *sourceOperator[T]) Open(ctx *operator.Context) error {
 		}
 	}
 	o.sort()
-	o.rateFromMs = ctx.NowMs()
+	o.rateFromMs = ctx.MonotonicMs()
 	return nil
 }
 

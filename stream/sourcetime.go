@@ -5,13 +5,13 @@ import "math"
 // allowed reports whether the rate lets one more record pass, and counts it; if
 // not, it arranges to be woken. What was not used for a second is forfeited.
 func (o *sourceOperator[T]) allowed() bool {
-	now := o.ctx.NowMs()
+	now := o.ctx.MonotonicMs() // a wall clock that is set back would stop the source until it has caught up
 	perMs := o.config.rate / float64(max(o.ctx.Parallelism, 1)) / 1000
 	if behind := float64(now-o.rateFromMs)*perMs - o.rateCount; behind > 1000*perMs+1 {
 		o.rateFromMs, o.rateCount = now-1000, 0
 	}
 	if o.rateCount+1 > float64(now-o.rateFromMs)*perMs {
-		o.wakeAt(o.rateFromMs + int64(math.Ceil((o.rateCount+1)/perMs)))
+		o.wakeAt(o.ctx.NowMs() + o.rateFromMs + int64(math.Ceil((o.rateCount+1)/perMs)) - now)
 		return false
 	}
 	o.rateCount++
