@@ -18,6 +18,7 @@ type node struct {
 	cluster *cluster
 	dir     string // its data folder
 	log     string // the file with what all its starts have said
+	hides   string // a folder in whose place the node sees an empty one of its own; or nothing
 
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -47,7 +48,11 @@ func (n *node) start() error {
 	n.cramped = err == nil
 	fmt.Fprintf(log, "--- start %d of node %d at %s\n", n.starts, n.index, time.Now().Format("15:04:05.000"))
 	args := append([]string{"start", "--data-dir", n.dir, "--bind", n.cluster.net.bind(n.index)}, n.cluster.flags(n.cluster, n.index)...)
-	c := n.cluster.net.command(context.Background(), n.index, n.cluster.binary, args...)
+	name := n.cluster.binary
+	if n.hides != "" {
+		name, args = "unshare", append([]string{"-m", "sh", "-c", `mount -t tmpfs none "$0" && exec "$@"`, n.hides, name}, args...)
+	}
+	c := n.cluster.net.command(context.Background(), n.index, name, args...)
 	c.Stdout, c.Stderr, c.Env, c.SysProcAttr = log, log, n.cluster.env, mortal()
 	if err := c.Start(); err != nil {
 		return err
