@@ -25,8 +25,8 @@ type ControlConfig struct {
 	// NowMs is a monotonic clock.
 	NowMs func() int64
 	// Leader returns the id of the node that leads the metadata store, as far as this
-	// one knows, or nothing. It must not block.
-	Leader func() string
+	// one knows, or nothing, and its term. It must not block.
+	Leader func() (id string, term uint64)
 	// Event is told what happens, in order of the actor that tells it.
 	Event func(protocol.Event)
 }
@@ -79,18 +79,20 @@ func (c *Control) greet() {
 	}
 }
 
-// Lead tells the dispatcher of this node whether it works. Each leadership begins with
-// a call of its own.
-func (c *Control) Lead(leading bool) {
-	c.tell(dispatcher.Name, &messages.LeadershipChanged{Leading: leading})
-	if !leading {
-		return
-	}
+// Lead tells the dispatcher of this node that it works from now on. Each leadership
+// begins with a call of its own; terms grow, whichever node leads.
+func (c *Control) Lead(term uint64) {
+	c.tell(dispatcher.Name, &messages.LeadershipChanged{Leading: true, Term: term})
 	// What the lost ones coordinated need not be waited for: mostly that of the leader
 	// before, whose end is why this node leads.
 	for _, name := range c.roster.ended() {
 		c.tell(dispatcher.Name, &messages.NodeLost{Node: name, Reason: "it ended before this node led"})
 	}
+}
+
+// Follow tells the dispatcher of this node that it works no more.
+func (c *Control) Follow() {
+	c.tell(dispatcher.Name, &messages.LeadershipChanged{})
 }
 
 // Lost takes in what the transport says of another node, and reports whether a node is
@@ -161,17 +163,18 @@ func (c *Control) Coordinating() map[string]uint64 {
 	return epochs
 }
 
-// leader is the name of the node whose dispatcher works, as far as this one knows.
-func (c *Control) leader() (string, bool) {
-	id := c.config.Leader()
+// leader is the name of the node whose dispatcher works, as far as this one knows, and
+// the term.
+func (c *Control) leader() (name string, term uint64, ok bool) {
+	id, term := c.config.Leader()
 	switch {
 	case id == "":
-		return "", false
+		return "", term, false
 	case strings.HasPrefix(c.name, id+"."):
-		return c.name, true
+		return c.name, term, true
 	}
 	m, ok := c.roster.byID(id)
-	return nodeName(m.Meta), ok
+	return nodeName(m.Meta), term, ok
 }
 
 // offers is what the dispatcher may use.

@@ -54,8 +54,8 @@ func (s *session) lost(name string, lane transport.Lane, err error) {
 	}
 }
 
-// leader is the id of the node that leads the metadata, or nothing.
-func (s *session) leader() string {
+// leader is the id of the node that leads the metadata, or nothing, and its term.
+func (s *session) leader() (id string, term uint64) {
 	now, _ := s.store.Leadership()
-	return now.ID
+	return now.ID, now.Term
 }

@@ -128,10 +128,10 @@ func (s *session) lead() {
 		case now.Here && now.Term != was:
 			was = now.Term
 			s.happened(MetadataLed{now.Term})
-			s.control.Lead(true)
+			s.control.Lead(now.Term)
 		case !now.Here && was != 0:
 			was = 0
-			s.control.Lead(false)
+			s.control.Follow()
 		}
 		s.wake()
 		select {

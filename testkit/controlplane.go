@@ -27,13 +27,14 @@ type controlPlane struct {
 
 	// believes is the leader that each node knows, by its id.
 	believes map[*Node]string
+	termOf   map[*Node]int // of what it believes
 	term     int
 	electing bool
 }
 
 func newControlPlane(w *World, slots func(*Node) int, deps func(*Node) node.Deps) *controlPlane {
 	c := &controlPlane{world: w, group: metadata.NewGroup(), deps: deps, slots: slots,
-		heard: map[[2]*Node]*messages.NodeMeta{}, believes: map[*Node]string{}}
+		heard: map[[2]*Node]*messages.NodeMeta{}, believes: map[*Node]string{}, termOf: map[*Node]int{}}
 	w.plane = c
 	c.watch()
 	return c
@@ -51,8 +52,9 @@ func (c *controlPlane) boot(n *Node) (*node.Runtime, error) {
 		return nil, err
 	}
 	delete(c.believes, n)
+	delete(c.termOf, n)
 	n.control, err = node.NewControl(node.ControlConfig{Runtime: rt, NowMs: w.ElapsedMs, Event: d.Event,
-		Leader: func() string { return c.believes[n] }})
+		Leader: func() (string, uint64) { return c.believes[n], uint64(c.termOf[n]) }})
 	if err != nil {
 		return nil, err
 	}

@@ -120,12 +120,12 @@ func (c *controlPlane) follow(n *Node) {
 // believe is what a node knows from now on of who leads.
 func (c *controlPlane) believe(n *Node, id string) {
 	was := c.believes[n]
-	c.believes[n] = id
+	c.believes[n], c.termOf[n] = id, c.term
 	switch {
 	case id == n.ID:
-		n.control.Lead(true)
+		n.control.Lead(uint64(c.term))
 	case was == n.ID:
-		n.control.Lead(false)
+		n.control.Follow()
 	}
 	c.look(n)
 }

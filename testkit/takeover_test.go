@@ -110,11 +110,74 @@ func TestClusterLostCoordinatorStopsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := uint64(1); seed <= 12; seed++ {
+	apart := 0
+	for seed := uint64(1); seed <= 16; seed++ {
 		var g *gap
+		tasks := false // of the job run on the coordinator's node, and die with it
 		r, err := s.Run(seed, Faults{}, func(w *World) {
-			g = loseLater(w, func() { w.plane.coordinator().CrashFor(30_000) })
+			g = loseLater(w, func() {
+				if tasks = w.plane.coordinator() != w.Nodes()[0]; !tasks {
+					w.plane.coordinator().CrashFor(30_000)
+				}
+			})
 		})
-		undisturbed(t, seed, r, err, g, want.Rows)
+		if !tasks {
+			apart++
+			undisturbed(t, seed, r, err, g, want.Rows)
+		}
+	}
+	if apart < 4 {
+		t.Fatalf("in %d of 16 seeds the coordinator was apart from the tasks", apart)
+	}
+}
+
+// A leader that dies with the coordinator of a job, and with half of its tasks, costs
+// little more than the election and the time until it is noticed: the next dispatcher
+// asks who uses which slots, and does not wait until it has heard it.
+func TestClusterLosesLeaderAndCoordinator(t *testing.T) {
+	s := steady()
+	s.Cluster, s.Slots = true, 4
+	together := 0
+	for seed := uint64(1); seed <= 16; seed++ {
+		var leads protocol.Address // the dispatcher that leads
+		var knownMs, deployedMs int64
+		lost := "" // the node
+		_, err := s.Run(seed, Faults{}, func(w *World) {
+			loseLater(w, func() {
+				if c := w.plane.coordinator(); c.ID == w.plane.group.Leader() && c != w.Nodes()[0] {
+					lost = c.Name
+					c.CrashFor(60_000)
+				}
+			})
+			w.Watch(func(to protocol.Address, m proto.Message) {
+				switch m := m.(type) {
+				case *messages.LeadershipChanged:
+					if m.Leading {
+						leads = to
+					}
+				case *messages.NodeLost:
+					if m.Node == lost && to == leads && knownMs == 0 {
+						knownMs = w.ElapsedMs()
+					}
+				case *messages.Deploy:
+					if lost != "" && m.Fence.Job == jobID && m.Fence.Epoch > 1 && deployedMs == 0 {
+						deployedMs = w.ElapsedMs()
+					}
+				}
+			})
+		})
+		if lost == "" {
+			continue
+		}
+		together++
+		if err != nil || knownMs == 0 || deployedMs == 0 {
+			t.Fatalf("seed %d: %v; the next leader knew of the loss at %d ms, and tasks were deployed at %d ms", seed, err, knownMs, deployedMs)
+		}
+		if waited := deployedMs - knownMs; waited > 500 {
+			t.Errorf("seed %d: the next leader knew of the loss at %d ms, and tasks were deployed %d ms later", seed, knownMs, waited)
+		}
+	}
+	if together < 3 {
+		t.Fatalf("in %d of 16 seeds the leader coordinated the job, beside tasks of it", together)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"cutwater/actors/system"
 	"cutwater/messages"
 	"cutwater/messages/describe"
+	"cutwater/protocol"
 	"cutwater/protocol/dispatch"
 	"cutwater/protocol/job"
 )
@@ -30,9 +31,9 @@ type Config struct {
 	// epochs, 0 for one that has not taken its epoch yet. It is called in the actor
 	// and must not block.
 	Coordinators func() map[string]uint64
-	// Leader returns the node of the metadata store's leader, if it is known. It is
-	// called in the actor and must not block.
-	Leader func() (node string, ok bool)
+	// Leader returns the node of the metadata store's leader, if it is known, and the
+	// term in which it leads. It is called in the actor and must not block.
+	Leader func() (node string, term uint64, ok bool)
 }
 
 // Agent is the actor.
@@ -42,6 +43,7 @@ type Agent struct {
 	op       uint64
 	orders   map[uint64]*messages.StartCoordinator // being carried out, by operation
 	starting map[string]bool                       // the jobs of these
+	newest   *messages.SlotInquiry                 // the one of the highest term; nil: none came
 }
 
 // Spawn starts the node's agent.
@@ -66,6 +68,8 @@ func (a *Agent) Receive(m proto.Message) {
 		a.started(m)
 	case *messages.SlotRequest:
 		a.toDispatcher(m)
+	case *messages.SlotInquiry:
+		a.inquired(m)
 	case *messages.NodeLost:
 		node := a.self.System.Node()
 		for _, id := range slices.Sorted(maps.Keys(a.config.Coordinators())) {
@@ -112,9 +116,31 @@ func (a *Agent) started(w *messages.WorkDone) {
 	}
 }
 
+// inquired passes an inquiry on and tells which coordinators got it. From then on no
+// request of this node goes to an older dispatcher.
+func (a *Agent) inquired(m *messages.SlotInquiry) {
+	if m.Term < a.newest.GetTerm() {
+		return
+	}
+	a.newest = m
+	node, epochs := a.self.System.Node(), a.config.Coordinators()
+	answer := &messages.SlotInquiryAnswer{Node: node, Term: m.Term}
+	for _, id := range slices.Sorted(maps.Keys(epochs)) {
+		a.self.Send(job.CoordinatorAddress(node, id), proto.CloneOf(m))
+		if epochs[id] > 0 { // without an epoch it has nothing
+			answer.Coordinators = append(answer.Coordinators, &messages.JobEpoch{Job: id, Epoch: epochs[id]})
+		}
+	}
+	a.self.Send(protocol.Address(m.Dispatcher), answer)
+}
+
 // toDispatcher sends a message to the dispatcher that works; lost, it comes again.
 func (a *Agent) toDispatcher(m proto.Message) {
-	if leader, ok := a.config.Leader(); ok {
+	leader, term, ok := a.config.Leader()
+	switch {
+	case a.newest.GetTerm() > term:
+		a.self.Send(protocol.Address(a.newest.Dispatcher), m)
+	case ok:
 		a.self.Send(dispatch.Address(leader), m)
 	}
 }

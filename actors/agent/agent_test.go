@@ -33,18 +33,19 @@ type rig struct {
 	fail    error
 	running map[string]uint64
 	leader  string
+	term    uint64
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Rig: systemtest.New("n1"), t: t, running: map[string]uint64{}, leader: "n2"}
+	r := &rig{Rig: systemtest.New("n1"), t: t, running: map[string]uint64{}, leader: "n2", term: 5}
 	err := Spawn(r.System, Config{
 		Start: func(_ context.Context, job string, epoch uint64) error {
 			r.starts = append(r.starts, fmt.Sprintf("%s@%d", job, epoch))
 			return r.fail
 		},
 		Coordinators: func() map[string]uint64 { return r.running },
-		Leader:       func() (string, bool) { return r.leader, r.leader != "" },
+		Leader:       func() (string, uint64, bool) { return r.leader, r.term, r.leader != "" },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +136,34 @@ func TestForwardsRequests(t *testing.T) {
 	r.Deliver("n1|agent", m)
 	if len(r.Sent) != 1 || r.Sent[0].To != "n2|dispatcher" || r.Sent[0].Message != m {
 		t.Fatalf("sent %v", r.Sent)
+	}
+}
+
+// An inquiry reaches the coordinators of the node, is answered with those that have an
+// epoch, and from then on requests go where it came from, until a newer leader is known.
+// One of an older term changes nothing.
+func TestInquiry(t *testing.T) {
+	r := newRig(t)
+	j, k := r.actor("coordinator/j"), r.actor("coordinator/k")
+	r.running = map[string]uint64{"k": 0, "j": 3}
+	q := &messages.SlotInquiry{Term: 6, Dispatcher: "n3|dispatcher"}
+	r.Deliver("n1|agent", q)
+	if len(j.got) != 1 || len(k.got) != 1 || !proto.Equal(j.got[0], q) {
+		t.Fatalf("the coordinators got %v and %v", j.got, k.got)
+	}
+	want := &messages.SlotInquiryAnswer{Node: "n1", Term: 6, Coordinators: []*messages.JobEpoch{{Job: "j", Epoch: 3}}}
+	if len(r.Sent) != 1 || r.Sent[0].To != "n3|dispatcher" || !proto.Equal(r.Sent[0].Message, want) {
+		t.Fatalf("answered %v", r.Sent)
+	}
+	r.Deliver("n1|agent", &messages.SlotInquiry{Term: 5, Dispatcher: "n2|dispatcher"})
+	r.Deliver("n1|agent", &messages.SlotRequest{Job: "j"})
+	r.term = 7
+	r.Deliver("n1|agent", &messages.SlotRequest{Job: "j"})
+	if len(r.Sent) != 3 || r.Sent[1].To != "n3|dispatcher" || r.Sent[2].To != "n2|dispatcher" {
+		t.Fatalf("sent %v", r.Sent[1:])
+	}
+	if len(j.got) != 1 {
+		t.Fatalf("an older inquiry was passed on: %v", j.got)
 	}
 }
 

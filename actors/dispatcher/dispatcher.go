@@ -36,7 +36,7 @@ type Dispatcher struct {
 	config  Config
 	self    *system.Self
 	machine *dispatch.Dispatcher // nil: idle
-	terms   uint32               // leaderships so far
+	terms   uint32               // leaderships of this node so far
 }
 
 // Spawn starts the node's dispatcher. It is idle until a LeadershipChanged.
@@ -56,7 +56,7 @@ func (d *Dispatcher) Receive(m proto.Message) {
 	now := d.self.System.Clock().NowMs()
 	switch t := m.(type) {
 	case *messages.LeadershipChanged:
-		d.lead(now, t.Leading)
+		d.lead(now, t)
 		return
 	case *messages.NodesChanged:
 		if d.machine != nil {
@@ -79,13 +79,13 @@ func (d *Dispatcher) Receive(m proto.Message) {
 }
 
 // lead begins a leadership, or ends it.
-func (d *Dispatcher) lead(nowMs int64, leading bool) {
-	if !leading {
+func (d *Dispatcher) lead(nowMs int64, m *messages.LeadershipChanged) {
+	if !m.Leading {
 		d.machine = nil
 		return
 	}
 	d.terms++
-	d.machine = dispatch.New()
+	d.machine = dispatch.New(d.self.Address, m.Term)
 	d.carryOut(d.machine.Start(nowMs, d.config.Nodes()))
 }
 

@@ -24,6 +24,7 @@ type rig struct {
 	reads  int
 	nodes  []dispatch.Node
 	events []string
+	term   uint64
 }
 
 func newRig(t *testing.T) *rig {
@@ -48,11 +49,14 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) lead(leading bool) {
-	r.Deliver("n1|dispatcher", &messages.LeadershipChanged{Leading: leading})
+	if leading {
+		r.term++
+	}
+	r.Deliver("n1|dispatcher", &messages.LeadershipChanged{Leading: leading, Term: r.term})
 }
 
 func request() *messages.SlotRequest {
-	return &messages.SlotRequest{Job: "j", Epoch: 1, Coordinator: "n2|coordinator/j", Wanted: 2}
+	return &messages.SlotRequest{Job: "j", Epoch: 1, Coordinator: "n2|coordinator/j", Wanted: 2, Term: 1}
 }
 
 // Without a leadership nothing is read, ordered or answered.
@@ -67,11 +71,15 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A leadership reads the jobs, orders coordinators and grants slots.
+// A leadership reads the jobs, asks the nodes, orders coordinators and grants slots as
+// soon as the nodes have answered.
 func TestLeads(t *testing.T) {
 	r := newRig(t)
 	r.jobs = []*messages.JobRecord{{Job: "j", Epoch: 3}}
 	r.lead(true)
+	if q, ok := r.Sent[0].Message.(*messages.SlotInquiry); !ok || r.Sent[0].To != "n2|agent" || q.Term != 1 || q.Dispatcher != "n1|dispatcher" {
+		t.Fatalf("asked %v", r.Sent)
+	}
 	if got := systemtest.Take[*messages.StartCoordinator](r.Rig); len(got) != 1 || got[0].Job != "j" || got[0].Epoch != 3 {
 		t.Fatalf("ordered %v", got)
 	}
@@ -82,9 +90,7 @@ func TestLeads(t *testing.T) {
 	asks := request()
 	asks.Epoch = 4
 	r.Deliver("n1|dispatcher", asks)
-	for range 4 {
-		r.Advance(500)
-	}
+	r.Deliver("n1|dispatcher", &messages.SlotInquiryAnswer{Node: "n2", Term: 1})
 	if got, ok := systemtest.Last[*messages.SlotOffer](r.Rig); !ok || got.Missing != "" || len(got.Nodes) != 1 || got.Nodes[0].Slots != 2 {
 		t.Fatalf("offered %v", got)
 	}
@@ -97,7 +103,7 @@ func TestNodesChanged(t *testing.T) {
 	r.lead(true)
 	r.nodes = []dispatch.Node{{Name: "n3", Slots: 4}}
 	r.Deliver("n1|dispatcher", &messages.NodesChanged{})
-	if len(r.Sent) != 1 || r.Sent[0].To != "n3|agent" {
+	if got := r.Sent[len(r.Sent)-1]; got.To != "n3|agent" {
 		t.Fatalf("sent %v", r.Sent)
 	}
 }

@@ -42,6 +42,7 @@ type cluster struct {
 	nowMs  int64
 	hosts  []*host
 	leader int
+	term   uint64
 	mail   []letter
 	// confused: something that was said about slots was lost, or is too old.
 	confused bool
@@ -55,6 +56,7 @@ type host struct {
 	known      bool // the others have noticed that it lives
 	dispatcher *actor
 	d          *dispatch.Dispatcher
+	inquiry    *messages.SlotInquiry // the newest that its agent has seen
 	masters    map[string]*master
 	tasks      map[protocol.Address]*task
 }
@@ -120,7 +122,7 @@ func (c *cluster) apply(command *messages.MetadataCommand) *messages.MetadataRes
 
 func (c *cluster) boot(h *host) {
 	h.start++
-	h.alive, h.known = true, false
+	h.alive, h.known, h.inquiry = true, false, nil
 	h.masters, h.tasks = map[string]*master{}, map[protocol.Address]*task{}
 }
 
@@ -172,7 +174,8 @@ func (c *cluster) lead(id int) {
 		old.dispatcher.dead, old.dispatcher, old.d = true, nil, nil
 	}
 	c.leader = id
-	d := dispatch.New()
+	c.term++
+	d := dispatch.New(dispatch.Address(h.name()), c.term)
 	a := &actor{timers: map[string]alarm{}}
 	a.step = func(m proto.Message) { c.carry(a, d.Step(c.nowMs, m)) }
 	h.dispatcher, h.d = a, d
@@ -200,7 +203,7 @@ func (c *cluster) carry(a *actor, e *protocol.Effects) {
 func (c *cluster) post(to protocol.Address, m proto.Message) {
 	l := letter{to: to, action: func() proto.Message { return m }, sentMs: c.nowMs}
 	switch m.(type) {
-	case *messages.SlotRequest, *messages.SlotOffer:
+	case *messages.SlotRequest, *messages.SlotOffer, *messages.SlotInquiry, *messages.SlotInquiryAnswer:
 		l.slots = true
 	}
 	c.mail = append(c.mail, l)
@@ -258,9 +261,17 @@ func (c *cluster) deliver(l letter) {
 
 // agent does what package actors/agent and the node do.
 func (c *cluster) agent(h *host, m proto.Message) {
+	if q, ok := m.(*messages.SlotInquiry); ok {
+		c.inquired(h, q)
+		return
+	}
 	order, ok := m.(*messages.StartCoordinator)
-	if !ok {
-		c.post(dispatch.Address(c.hosts[c.leader].name()), m)
+	if !ok { // it may know of the newest dispatcher, or of the last that asked
+		to := dispatch.Address(c.hosts[c.leader].name())
+		if h.inquiry != nil && rapid.Bool().Draw(c.t, "unaware") {
+			to = protocol.Address(h.inquiry.Dispatcher)
+		}
+		c.post(to, m)
 		return
 	}
 	if old := h.masters[order.Job]; old != nil && !old.dead && (old.m.Epoch() == 0 || old.m.Epoch() >= order.Epoch) {
@@ -282,6 +293,23 @@ func (c *cluster) agent(h *host, m proto.Message) {
 	a.step = func(m proto.Message) { c.carry(a.actor, machine.Step(c.nowMs, 0, m)) }
 	h.masters[order.Job] = a
 	c.carry(a.actor, machine.Start(c.nowMs, 0))
+}
+
+func (c *cluster) inquired(h *host, q *messages.SlotInquiry) {
+	if q.Term < h.inquiry.GetTerm() {
+		return
+	}
+	h.inquiry = q
+	answer := &messages.SlotInquiryAnswer{Node: h.name(), Term: q.Term}
+	for _, id := range slices.Sorted(maps.Keys(h.masters)) {
+		if m := h.masters[id]; !m.dead {
+			c.post(job.CoordinatorAddress(h.name(), id), q)
+			if m.m.Epoch() > 0 {
+				answer.Coordinators = append(answer.Coordinators, &messages.JobEpoch{Job: id, Epoch: m.m.Epoch()})
+			}
+		}
+	}
+	c.post(protocol.Address(q.Dispatcher), answer)
 }
 
 // taskManager runs tasks that never end by themselves.

@@ -14,8 +14,8 @@ import (
 	"cutwater/protocol"
 )
 
-// TestStories runs every story in testdata against a Dispatcher, a metadata store and
-// coordinators that say what the story lets them.
+// TestStories runs every story in testdata against a Dispatcher, a metadata store, and
+// agents and coordinators that say what the story lets them.
 func TestStories(t *testing.T) {
 	script.RunDir(t, "testdata", func(*testing.T) script.Handler { return newWorld().run })
 }
@@ -31,11 +31,17 @@ type world struct {
 	records  []*messages.JobRecord // in the metadata store, by id
 	requests []*messages.SlotRequest
 	reads    []uint64 // outstanding
-	loud     bool     // readings and ticks are printed too
+	term     uint64   // of the leadership
+	inquired []protocol.Address
+	deaf     map[string]bool // nodes that do not answer inquiries
+	mute     map[string]bool // jobs whose coordinators live and say nothing
+	loud     bool            // readings, inquiries and ticks are printed too
 	out      strings.Builder
 }
 
-func newWorld() *world { return &world{nowMs: 1000} }
+func newWorld() *world {
+	return &world{nowMs: 1000, deaf: map[string]bool{}, mute: map[string]bool{}}
+}
 
 func (w *world) run(d *script.Directive) (string, error) {
 	w.out.Reset()
@@ -81,15 +87,24 @@ func (w *world) directive(d *script.Directive) error {
 			w.settle()
 		}
 	case "start": // a leadership begins
-		w.d, w.reads = New(), nil
+		w.term++
+		w.d, w.reads, w.inquired = New("d|dispatcher", w.term), nil, nil
 		w.carryOut(w.d.Start(w.nowMs, w.nodes))
 		w.settle()
 	case "loud": // from now on everything is printed, and readings wait for `read`
 		w.loud = true
-	case "job": // puts a job on record: id [status=RUNNING] [epoch=1] [on=n1]
+	case "deaf": // nodes that do not answer inquiries from now on
+		clear(w.deaf)
+		for _, node := range d.Words() {
+			w.deaf[node] = true
+		}
+	case "job": // puts a job on record: id [status=RUNNING] [epoch=1] [on=n1] [runs=n1:2+n2:2]
 		r := &messages.JobRecord{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 0)), Status: messages.JobStatus(messages.JobStatus_value[d.Arg("status", "CREATED")])}
 		if on := d.Arg("on", ""); on != "" {
 			r.Coordinator = on + "|coordinator/" + r.Job
+		}
+		if runs := slotsArg(d, "runs"); runs != nil {
+			r.Deployment = &messages.Deployment{Attempt: 1, Slots: runs}
 		}
 		w.records = slices.DeleteFunc(w.records, func(o *messages.JobRecord) bool { return o.Job == r.Job })
 		w.records = append(w.records, r)
@@ -99,22 +114,26 @@ func (w *world) directive(d *script.Directive) error {
 		w.settle()
 	case "read": // the metadata store answers the oldest reading: [fail=why]
 		w.answer(d.Arg("fail", ""))
-	case "request": // job epoch=1 on=n1 wanted=4 [held=n1:2+n2:2]
-		r := &messages.SlotRequest{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 1)), Wanted: uint32(d.Int("wanted", 0))}
+	case "request": // job epoch=1 on=n1 wanted=4 [held=n1:2+n2:2] [term=N, not the dispatcher's]
+		r := &messages.SlotRequest{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 1)), Wanted: uint32(d.Int("wanted", 0)),
+			Held: slotsArg(d, "held"), Term: uint64(d.Int("term", int64(w.term)))}
 		r.Coordinator = d.Arg("on", "n1") + "|coordinator/" + r.Job
-		for _, held := range strings.Split(d.Arg("held", ""), "+") {
-			if node, slots, ok := strings.Cut(held, ":"); ok {
-				h := &messages.NodeSlots{Node: node}
-				fmt.Sscan(slots, &h.Slots)
-				r.Held = append(r.Held, h)
-			}
-		}
+		delete(w.mute, r.Job)
 		w.requests = slices.DeleteFunc(w.requests, func(o *messages.SlotRequest) bool { return o.Job == r.Job })
 		w.requests = append(w.requests, r)
 		w.step(r)
 		w.settle()
-	case "quiet": // a job's coordinator is heard no more
+	case "quiet": // a job's coordinator is gone, without anybody's noticing
 		w.requests = slices.DeleteFunc(w.requests, func(o *messages.SlotRequest) bool { return o.Job == d.Words()[0] })
+	case "mute": // a job's coordinator lives, and is heard no more
+		w.mute[d.Words()[0]] = true
+	case "answer": // an agent answers an inquiry: node term=1 coordinators=a:1+b:2
+		a := &messages.SlotInquiryAnswer{Node: d.Words()[0], Term: uint64(d.Int("term", int64(w.term)))}
+		for _, c := range slotsArg(d, "coordinators") {
+			a.Coordinators = append(a.Coordinators, &messages.JobEpoch{Job: c.Node, Epoch: uint64(c.Slots)})
+		}
+		w.step(a)
+		w.settle()
 	case "refuse": // job epoch=1 node=n1 why=...
 		w.step(&messages.CoordinatorRefused{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 0)), Node: d.Arg("node", "n1"), Reason: d.Arg("why", "")})
 	case "lost": // node why=...
@@ -130,7 +149,9 @@ func (w *world) directive(d *script.Directive) error {
 			}
 			if next%1000 == 0 {
 				for _, r := range w.requests {
-					w.again(r)
+					if !w.mute[r.Job] {
+						w.again(r)
+					}
 				}
 			}
 		}
@@ -162,11 +183,55 @@ func (w *world) again(r *messages.SlotRequest) {
 	}
 }
 
-// settle lets the metadata store answer all readings, unless the story does.
+// settle lets everybody answer: the metadata store readings, unless the story does, and
+// agents and coordinators inquiries.
 func (w *world) settle() {
-	for !w.loud && len(w.reads) > 0 {
-		w.answer("")
+	for !w.loud && len(w.reads) > 0 || len(w.inquired) > 0 {
+		if !w.loud && len(w.reads) > 0 {
+			w.answer("")
+			continue
+		}
+		to := w.inquired[0]
+		w.inquired = w.inquired[1:]
+		w.inquiry(to)
 	}
+}
+
+// inquiry is answered as an agent does, whose coordinators then speak, or a coordinator.
+func (w *world) inquiry(to protocol.Address) {
+	node, name, _ := strings.Cut(string(to), "|")
+	if w.deaf[node] {
+		return
+	}
+	answer := &messages.SlotInquiryAnswer{Node: node, Term: w.term}
+	var asked []*messages.SlotRequest
+	for _, r := range w.requests {
+		if nodeOf(r.Coordinator) == node && (name == "agent" || name == "coordinator/"+r.Job) {
+			answer.Coordinators = append(answer.Coordinators, &messages.JobEpoch{Job: r.Job, Epoch: r.Epoch})
+			asked = append(asked, r)
+		}
+	}
+	if name == "agent" {
+		w.step(answer)
+	}
+	for _, r := range asked {
+		if !w.mute[r.Job] {
+			r.Term = w.term
+			w.step(r)
+		}
+	}
+}
+
+// slotsArg is an argument like n1:2+n2:2.
+func slotsArg(d *script.Directive, name string) (slots []*messages.NodeSlots) {
+	for _, part := range strings.Split(d.Arg(name, ""), "+") {
+		if node, n, ok := strings.Cut(part, ":"); ok {
+			s := &messages.NodeSlots{Node: node}
+			fmt.Sscan(n, &s.Slots)
+			slots = append(slots, s)
+		}
+	}
+	return slots
 }
 
 // answer lets it answer the oldest reading.
@@ -192,6 +257,11 @@ func (w *world) carryOut(e *protocol.Effects) {
 		}
 	}
 	for _, s := range e.Send {
+		if _, ok := s.Message.(*messages.SlotInquiry); ok {
+			if w.inquired = append(w.inquired, s.To); !w.loud {
+				continue
+			}
+		}
 		fmt.Fprintf(&w.out, "%s-> %s %s\n", at, s.To, describe.Text(s.Message))
 	}
 	for _, t := range e.Timers {

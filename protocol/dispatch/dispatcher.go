@@ -49,6 +49,8 @@ func nodeOf(address string) string {
 
 // Dispatcher decides for one leadership. It is used by one goroutine.
 type Dispatcher struct {
+	self       protocol.Address
+	term       uint64
 	eff        protocol.Effects
 	ops        protocol.Ops
 	generation uint64 // of the timer
@@ -59,10 +61,11 @@ type Dispatcher struct {
 	lost  map[string]bool // those that SetNodes still lists and NodeLost has ended
 	over  map[string]bool // those that NodeLost has ended, listed or not
 
-	jobs     []*job // that have not ended, by id
-	claims   []*job // those of them that asked for slots, in the order of first requests
-	learning bool
-	stale    uint64 // messages of jobs, epochs and readings that are over
+	jobs      []*job              // that have not ended, by id
+	claims    []*job              // those of them that asked for slots, in the order of first requests
+	inquiries map[string]*inquiry // of the living nodes, by name
+	learned   bool                // Granting was said
+	stale     uint64              // messages of jobs, epochs, terms and readings that are over
 
 	reading uint64 // the operation that reads the jobs; 0: none does
 	askedMs int64  // when it began
@@ -78,15 +81,17 @@ type job struct {
 	// The newest epoch, and its coordinator's node or nothing.
 	epoch       uint64
 	coordinator string
-	heardMs     int64 // when that was last heard, or first heard of
-	gone        bool  // its node lived, and does not any more
+	heardMs     int64                 // when that was last heard, or first heard of
+	gone        bool                  // its node lived, and does not any more
+	deployed    []*messages.NodeSlots // in which its tasks run, by the record
 	search      search
 	claim       *claim
 }
 
-// New returns a Dispatcher.
-func New() *Dispatcher {
-	return &Dispatcher{lost: make(map[string]bool), over: make(map[string]bool), learning: true}
+// New returns the Dispatcher of one leadership, which is reached at self. Terms grow
+// from each leadership to the next, wherever that is.
+func New(self protocol.Address, term uint64) *Dispatcher {
+	return &Dispatcher{self: self, term: term, inquiries: make(map[string]*inquiry), lost: make(map[string]bool), over: make(map[string]bool)}
 }
 
 // Start begins; it is called once, before any Step, with the nodes that live.
@@ -114,6 +119,8 @@ func (d *Dispatcher) Step(nowMs int64, message proto.Message) *protocol.Effects 
 		d.jobsChanged()
 	case *messages.SlotRequest:
 		d.slotRequest(m)
+	case *messages.SlotInquiryAnswer:
+		d.inquiryAnswered(m)
 	case *messages.CoordinatorRefused:
 		d.coordinatorRefused(m)
 	case *messages.NodeLost:
@@ -134,7 +141,7 @@ func (d *Dispatcher) SetNodes(nowMs int64, nodes []Node) *protocol.Effects {
 // String describes the Dispatcher in one line.
 func (d *Dispatcher) String() string {
 	phase := "granting"
-	if d.learning {
+	if d.unheard() != "" {
 		phase = "learning"
 	}
 	return fmt.Sprintf("dispatcher phase=%s nodes=%d jobs=%d claims=%d stale=%d", phase, len(d.nodes), len(d.jobs), len(d.claims), d.stale)
@@ -162,6 +169,7 @@ func (d *Dispatcher) timerFired(t *messages.TimerFired) {
 	if d.reading == 0 || d.elapsedMs-d.askedMs >= readPatienceMs {
 		d.readJobs()
 	}
+	d.inquire()
 	d.releaseSilent()
 	d.allocate(nil)
 	d.coordinate()
@@ -201,9 +209,6 @@ func (d *Dispatcher) workDone(w *messages.WorkDone) {
 	for _, r := range w.GetJobsRead().GetJobs() {
 		d.record(r)
 	}
-	if !d.read && d.learning && d.slotless() {
-		d.learned()
-	}
 	d.read = true
 	if d.again {
 		d.readJobs()
@@ -218,14 +223,14 @@ func (d *Dispatcher) record(r *messages.JobRecord) {
 	i, known := d.find(r.Job)
 	if !known {
 		if !metadata.Ended(r.Status) {
-			j := &job{id: r.Job, recorded: true}
+			j := &job{id: r.Job, recorded: true, deployed: deployedAt(r)}
 			d.coordinatedBy(j, r.Epoch, nodeOf(r.Coordinator))
 			d.jobs = slices.Insert(d.jobs, i, j)
 		}
 		return
 	}
 	j := d.jobs[i]
-	j.recorded = true
+	j.recorded, j.deployed = true, deployedAt(r)
 	switch {
 	case r.Epoch < j.epoch:
 	case metadata.Ended(r.Status):

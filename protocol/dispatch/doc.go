@@ -32,7 +32,8 @@
 // second how many slots its job needs and which it holds, and is answered with all
 // that it may use. What was granted stays granted while its node lives and the
 // coordinator is heard; a job that ended on record, or is silent for 10 s, has no
-// slots any more.
+// slots any more, but for those in which its tasks run by the record: these wait for
+// the next coordinator, for as long as tasks live without one.
 //
 // Slots are granted all or none. If two jobs of eight slots each were given four of
 // the last eight, neither could run and neither would give back. So a job that lacks
@@ -44,9 +45,9 @@
 //
 // # Phases
 //
-//   - learning: for the first 2 s. Nothing is granted beyond what is held. It ends at
-//     once where the first reading shows no job that can hold slots.
-//   - granting: all the time after.
+//   - learning: a slot that looks free may be in use. Nothing is granted beyond what is
+//     held.
+//   - granting: all the time after, until a node joins that has to be asked.
 //
 // The reason for the first is a race:
 //
@@ -55,12 +56,37 @@
 //  3. job B asks before A does, which asks every second;
 //  4. the slots of n look free, and B is granted what A's tasks run in.
 //
-// To hear every coordinator once is not enough: what it says may be older than the
-// last offer of the dispatcher before. After 2 s each has spoken twice, unless it was
-// not heard. (testdata/learning.txt, TestRandomClusters)
+// So a dispatcher that begins asks (learning.go). It reads the jobs; and it sends
+// SlotInquiry to the agents of all nodes, and of each that joins later. An agent passes
+// it on to its coordinators and answers with who they are; each of these answers with a
+// SlotRequest. When all have, which takes a round trip, it is known which slots are in
+// use. Who does not answer is waited for for 2 s.
 //
-// Two dispatchers may work for a moment, while the store changes its leader and an
-// old one does not know yet. Then a slot may be granted twice, which costs speed: a
-// slot is a share of a node's work, not a right. Who may complete checkpoints is
-// decided by epochs alone.
+// To hear a coordinator is not enough, if an offer of the dispatcher before is on its
+// way to it:
+//
+//  1. A, which has no slots, answers the new dispatcher: none are in use;
+//  2. the offer comes, and A deploys its tasks on n;
+//  3. the new dispatcher grants n to B.
+//
+// So all messages about slots carry a term, that of the leadership. A coordinator that
+// knows of a term takes no offer of an older one, and gives up what such an offer gave
+// it and it does not hold. A request of an older term is answered with the inquiry. And
+// an agent that was asked sends requests to no older dispatcher, so that a coordinator
+// that starts later asks the new one, too.
+//
+// Nor is it enough to hear those that live:
+//
+//  1. the coordinator of A and the dispatcher die together, A's tasks on n live;
+//  2. all others answer: nobody uses n;
+//  3. the new dispatcher grants n to B;
+//  4. A's next coordinator takes its tasks over, on n.
+//
+// So the slots in which a job runs by its record are its own as long as its coordinator
+// has not spoken: the record names them since the attempt runs. (testdata/learning.txt,
+// deployed.txt, terms.txt, TestRandomClusters)
+//
+// What remains costs speed alone: a slot is a share of a node's work, not a right. A
+// node that cannot be reached for 2 s may have a coordinator whose attempt is being
+// deployed and is not on record yet. Who may complete checkpoints is decided by epochs.
 package dispatch

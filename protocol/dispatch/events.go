@@ -89,14 +89,19 @@ type SlotsGranted struct {
 
 // String is the event as one line.
 func (e SlotsGranted) String() string {
-	nodes := make([]string, len(e.Nodes))
-	for i, n := range e.Nodes {
+	return fmt.Sprintf("job %s: slots granted: %s", e.Job, slotsText(e.Nodes))
+}
+
+// slotsText is slots of nodes, for people.
+func slotsText(slots []*messages.NodeSlots) string {
+	if len(slots) == 0 {
+		return "none"
+	}
+	nodes := make([]string, len(slots))
+	for i, n := range slots {
 		nodes[i] = fmt.Sprintf("%d on %s", n.Slots, n.Node)
 	}
-	if len(nodes) == 0 {
-		nodes = []string{"none"}
-	}
-	return fmt.Sprintf("job %s: slots granted: %s", e.Job, strings.Join(nodes, ", "))
+	return strings.Join(nodes, ", ")
 }
 
 // SlotsMissing: a job waits for slots.
@@ -111,6 +116,18 @@ type SlotsReleased struct{ Job, Reason string }
 // String is the event as one line.
 func (e SlotsReleased) String() string {
 	return fmt.Sprintf("job %s: its slots are free: %s", e.Job, e.Reason)
+}
+
+// SlotsReserved: a job keeps the slots in which its tasks run by the record, and no
+// others.
+type SlotsReserved struct {
+	Job, Reason string
+	Nodes       []*messages.NodeSlots
+}
+
+// String is the event as one line.
+func (e SlotsReserved) String() string {
+	return fmt.Sprintf("job %s: %s; its tasks keep their slots: %s", e.Job, e.Reason, slotsText(e.Nodes))
 }
 
 // JobsUnread: the metadata store did not say which jobs there are. It is asked again

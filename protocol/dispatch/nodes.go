@@ -20,6 +20,11 @@ func (d *Dispatcher) setNodes(nodes []Node) {
 			delete(d.lost, name)
 		}
 	}
+	for name := range d.inquiries { // the order has no effect
+		if !slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == name }) {
+			delete(d.inquiries, name)
+		}
+	}
 	nodes = slices.DeleteFunc(nodes, func(n Node) bool { return d.lost[n.Name] })
 	before := d.nodes
 	d.nodes = nodes
@@ -70,6 +75,7 @@ func (d *Dispatcher) gone(node, reason string) {
 // may have moved already, so the jobs are read too.
 func (d *Dispatcher) nodesChanged() {
 	d.jobsChanged()
+	d.inquire()
 	for _, j := range d.jobs {
 		j.search.refusals, j.search.restUntilMs = nil, 0
 	}

@@ -40,6 +40,7 @@ type crowd struct {
 	nowMs int64
 	nodes []Node
 	start int // of every node, in its name: another one after a loss
+	term  uint64
 	jobs  map[string]*member
 	names []string
 }
@@ -103,15 +104,23 @@ func (c *crowd) drawNodes() {
 // lead begins another leadership, in which nobody has been heard.
 func (c *crowd) lead() {
 	c.drawNodes()
-	c.d = New()
+	c.term++
+	c.d = New("d|dispatcher", c.term)
 	c.look(c.d.Start(c.nowMs, c.nodes))
 }
 
-// pass lets a second go by, in which every coordinator asks.
+// pass lets a second go by, in which every coordinator asks, most agents answer, and the
+// metadata store tells of no job.
 func (c *crowd) pass() {
+	c.look(c.d.Step(c.nowMs, &messages.WorkDone{Op: c.d.reading, Result: &messages.WorkDone_JobsRead{JobsRead: &messages.JobsRead{}}}))
+	for _, n := range c.nodes {
+		if rapid.IntRange(0, 3).Draw(c.t, "deaf") > 0 {
+			c.look(c.d.Step(c.nowMs, &messages.SlotInquiryAnswer{Node: n.Name, Term: c.term}))
+		}
+	}
 	for _, name := range c.names {
 		j := c.jobs[name]
-		r := &messages.SlotRequest{Job: name, Epoch: 1, Coordinator: "n|coordinator/" + name, Wanted: uint32(j.wanted)}
+		r := &messages.SlotRequest{Job: name, Epoch: 1, Coordinator: "n|coordinator/" + name, Wanted: uint32(j.wanted), Term: c.term}
 		if j.uses {
 			for _, n := range j.offer.GetNodes() {
 				if c.slots(n.Node) > 0 { // tasks on others are lost

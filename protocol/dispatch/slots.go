@@ -8,10 +8,6 @@ import (
 	"cutwater/protocol"
 )
 
-// learnMs is how long after its start a dispatcher may grant nothing beyond what is
-// held; see the package comment for the race.
-const learnMs = 2000
-
 // claim is what a job has asked for, and what it got.
 type claim struct {
 	coordinator protocol.Address
@@ -27,6 +23,14 @@ type claim struct {
 
 // slotRequest notes what a job needs and has, and answers.
 func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
+	switch {
+	case r.Term > d.term:
+		d.stale++ // another dispatcher works by now
+		return
+	case r.Term < d.term:
+		d.newer(r.Coordinator)
+		return
+	}
 	i, known := d.find(r.Job)
 	if !known {
 		// Registered since the jobs were read last.
@@ -59,8 +63,10 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 // what it has, as far as the nodes have it; then those that lack slots get them, all
 // or none, in the order of first requests.
 func (d *Dispatcher) allocate(asked *job) {
-	if d.learning && d.elapsedMs >= learnMs {
-		d.learned()
+	unheard := d.unheard()
+	if unheard == "" && !d.learned {
+		d.learned = true
+		d.event(Granting{})
 	}
 	free := make([]int, len(d.nodes)) // by the index of the node
 	total, living := 0, 0
@@ -75,28 +81,21 @@ func (d *Dispatcher) allocate(asked *job) {
 	for i, j := range d.claims {
 		grants[i] = j.claim.keep(d.nodes, free)
 	}
+	d.reserve(free)
 	for i, j := range d.claims {
 		c, g := j.claim, &grants[i]
 		missing := ""
-		if g.count < c.wanted {
+		switch {
+		case g.count >= c.wanted:
+		case unheard != "" && c.short:
+			missing = c.missing // it has waited before, which is soon decided
+		case unheard != "":
+			missing = fmt.Sprintf("the job needs %s and has %d: it is not known yet which are in use: %s", counted(c.wanted, "slot"), g.count, unheard)
+		default:
 			missing = d.fill(c, g, free, total, living)
 		}
 		d.grant(j, g, missing, j == asked)
 	}
-}
-
-// learned ends the learning.
-func (d *Dispatcher) learned() {
-	d.learning = false
-	d.event(Granting{})
-}
-
-// slotless reports whether no job on record can hold a slot: what a coordinator held
-// ends with its node.
-func (d *Dispatcher) slotless() bool {
-	return !slices.ContainsFunc(d.jobs, func(j *job) bool {
-		return j.coordinator != "" && !j.gone && !d.restarted(j.coordinator)
-	})
 }
 
 // grant is slots by the index of their node.
@@ -150,11 +149,7 @@ func (d *Dispatcher) fill(c *claim, g *grant, free []int, total, living int) (mi
 	for _, n := range free {
 		left += n
 	}
-	switch {
-	case d.learning:
-		return fmt.Sprintf("the job needs %s and has %d: the dispatcher has just begun, and waits up to %d ms to hear which are in use",
-			counted(c.wanted, "slot"), g.count, learnMs)
-	case g.count+left < c.wanted:
+	if g.count+left < c.wanted {
 		remedy := "start another node, or lower the parallelism"
 		if c.wanted <= total {
 			remedy = "start another node, end another job, or lower the parallelism"
@@ -207,15 +202,22 @@ func (d *Dispatcher) grant(j *job, g *grant, missing string, asked bool) {
 	}
 	c.missing = missing
 	if news || asked {
-		d.send(c.coordinator, &messages.SlotOffer{Job: j.id, Epoch: c.epoch, Nodes: offer, Missing: missing})
+		d.send(c.coordinator, &messages.SlotOffer{Job: j.id, Epoch: c.epoch, Nodes: offer, Missing: missing, Term: d.term})
 	}
 }
 
-// releaseSilent takes the slots of those that have not been heard for long.
+// releaseSilent takes the slots of those that have not been heard for long, but for
+// those in which their tasks run by the record.
 func (d *Dispatcher) releaseSilent() {
 	for _, j := range slices.Clone(d.claims) {
-		if d.elapsedMs-j.claim.heardMs >= silenceMs {
-			d.release(j, fmt.Sprintf("nothing was heard from its coordinator for %d ms", silenceMs))
+		if d.elapsedMs-j.claim.heardMs < silenceMs {
+			continue
+		}
+		if reason := fmt.Sprintf("nothing was heard from its coordinator for %d ms", silenceMs); len(j.deployed) == 0 {
+			d.release(j, reason)
+		} else {
+			d.unclaim(j)
+			d.event(SlotsReserved{Job: j.id, Reason: reason, Nodes: j.deployed})
 		}
 	}
 	d.jobs = slices.DeleteFunc(d.jobs, func(j *job) bool { return !j.recorded && j.claim == nil })
@@ -223,12 +225,15 @@ func (d *Dispatcher) releaseSilent() {
 
 // release ends a job's claim.
 func (d *Dispatcher) release(j *job, reason string) {
-	if j.claim == nil {
-		return
+	if j.claim != nil {
+		d.unclaim(j)
+		d.event(SlotsReleased{Job: j.id, Reason: reason})
 	}
+}
+
+func (d *Dispatcher) unclaim(j *job) {
 	j.claim = nil
 	d.claims = slices.DeleteFunc(d.claims, func(other *job) bool { return other == j })
-	d.event(SlotsReleased{Job: j.id, Reason: reason})
 }
 
 // counted is a number of things, for people.

@@ -262,6 +262,8 @@ func (m *Master) Step(nowMs int64, random uint64, message proto.Message) *protoc
 		m.taskAccount(t)
 	case *messages.SlotOffer:
 		m.slotOffer(t)
+	case *messages.SlotInquiry:
+		m.slotInquiry(t)
 	case *messages.NodeLost:
 		m.nodeLost(t)
 	case *messages.SplitRequest:

@@ -175,7 +175,9 @@ func (w *world) directive(d *script.Directive) error {
 	case "old-ack": // the first task of the attempt before acknowledges: checkpoint=n
 		old := w.forgotten[0]
 		w.step(&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: uint64(d.Int("checkpoint", 0))})
-	case "offer": // slots for the next attempt: name:slots ... [missing=why] [epoch=n]
+	case "inquire": // a dispatcher asks which slots are in use: term=n
+		w.step(&messages.SlotInquiry{Term: uint64(d.Int("term", 0)), Dispatcher: "n1|dispatcher"})
+	case "offer": // slots for the next attempt: name:slots ... [missing=why] [epoch=n] [term=n]
 		w.offer(d)
 	case "node-lost": // a node is gone: name why=...
 		w.step(&messages.NodeLost{Node: d.Words()[0], Reason: d.Arg("why", "")})

@@ -19,6 +19,8 @@ const never = -1
 
 // slots is how the Master stands with the dispatcher.
 type slots struct {
+	asks    bool             // SlotRequests are sent
+	term    uint64           // the highest term of a dispatcher of which was heard
 	missing string           // what the last offer lacks, as it says
 	offerMs int64            // elapsedMs when it came
 	lost    map[string]int64 // nodes that NodeLost named, and elapsedMs then
@@ -58,6 +60,7 @@ func (m *Master) acquire() {
 
 // askForSlots begins to ask, which ends with the job.
 func (m *Master) askForSlots() {
+	m.slots.asks = true
 	m.requestSlots()
 	m.arm(slotsTimer, tickMs)
 }
@@ -74,7 +77,28 @@ func (m *Master) slotsTick() {
 
 func (m *Master) requestSlots() {
 	m.send(m.config.Agent, &messages.SlotRequest{Job: m.config.Job, Epoch: m.epoch, Coordinator: string(m.self),
-		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld()})
+		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld(), Term: m.slots.term})
+}
+
+// slotInquiry tells a new dispatcher which slots are in use. What the one before has
+// offered beyond that is void from now on: the new one does not know of it, and may give
+// it to others (protocol/dispatch has the race).
+func (m *Master) slotInquiry(q *messages.SlotInquiry) {
+	if m.config.Agent == "" || q.Term < m.slots.term || m.phase == over {
+		m.drop("slot inquiry")
+		return
+	}
+	held := m.slotsHeld()
+	if q.Term > m.slots.term {
+		m.slots.term = q.Term
+		m.config.Nodes = nil
+		for _, n := range held {
+			m.config.Nodes = append(m.config.Nodes, Node{Name: n.Node, Slots: int(n.Slots)})
+		}
+	}
+	if m.slots.asks {
+		m.requestSlots()
+	}
 }
 
 // slotsHeld is what must not be given to others: what tasks are in, and between two
@@ -128,10 +152,11 @@ func (m *Master) slotsOffered() (n int) {
 // slotOffer takes what the next attempt may use. Nodes that were lost a moment ago are
 // left out: the dispatcher has not noticed.
 func (m *Master) slotOffer(o *messages.SlotOffer) {
-	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || m.phase == over {
+	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || o.Term < m.slots.term || m.phase == over {
 		m.drop("slot offer")
 		return
 	}
+	m.slots.term = o.Term
 	m.slots.missing, m.slots.offerMs = o.Missing, m.elapsedMs
 	for node, at := range m.slots.lost { // the order has no effect
 		if m.elapsedMs-at >= m.config.HeartbeatTimeoutMs || !slices.ContainsFunc(o.Nodes, func(n *messages.NodeSlots) bool { return n.Node == node }) {
