@@ -298,6 +298,7 @@ const (
 	leftSwept         = "files of ended attempts swept"
 	sweepFailed       = "sweeps that failed"
 	foundClean        = "checkpoint directories clean at the end"
+	regionRestarted   = "restarts of regions while other tasks went on"
 	adopted           = "takeovers of running tasks"
 	notAdopted        = "takeovers refused"
 	restoredLocally   = "tasks restored from local copies"
@@ -317,6 +318,9 @@ func (sim *simulation) event(n *Node, e protocol.Event) {
 		sim.noticed[staleDropped]++
 	case job.Restoring:
 		sim.noticed[restored]++
+		sim.regions(e.Going)
+	case job.StartingEmpty:
+		sim.regions(e.Going)
 	case job.Adopted:
 		sim.noticed[adopted]++
 	case job.NotAdopted:
@@ -345,6 +349,13 @@ func (sim *simulation) event(n *Node, e protocol.Event) {
 	}
 	sim.world.remark("EVENT %v", e)
 	sim.rules.event(e, sim.leads(n))
+}
+
+// regions counts a restart that left running tasks alone.
+func (sim *simulation) regions(going int) {
+	if going > 0 {
+		sim.noticed[regionRestarted]++
+	}
 }
 
 // metadataFault decides what the metadata store does with a command.
