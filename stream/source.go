@@ -52,6 +52,14 @@ type SplitReader[T any] interface {
 	Close() error
 }
 
+// Describer is a SplitReader that knows where its records stand. Of other readers a
+// record that was read and lacks its event time is told by its number alone.
+type Describer interface {
+	// Describe returns the place and the text of the record that the last Next has
+	// set, with the problem. It is called right after that Next.
+	Describe(problem string) *MalformedError
+}
+
 // MalformedError is a record that could not be read; the source goes on after it.
 type MalformedError struct {
 	// Where is the file or partition.

@@ -257,8 +257,7 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 		ts := int64(NoTimestamp)
 		if o.config.eventTime != nil {
 			if ts = o.config.eventTime(o.value); ts == NoTimestamp {
-				m := &MalformedError{Where: s.split.Id, Offset: -1, Problem: fmt.Sprintf("record %d has no event time", s.split.RecordsRead)}
-				if err := o.unreadable(s, m); err != nil {
+				if err := o.unreadable(s, s.withoutEventTime()); err != nil {
 					return operator.SourceMore, err
 				}
 				continue
@@ -277,6 +276,14 @@ func (o *sourceOperator[T]) read(s *openSplit[T]) (operator.SourceStatus, error)
 		o.chain.at = o.node
 	}
 	return operator.SourceMore, nil
+}
+
+// withoutEventTime is the error of the record that was read last.
+func (s *openSplit[T]) withoutEventTime() *MalformedError {
+	if d, ok := s.reader.(Describer); ok {
+		return d.Describe("the record has no event time")
+	}
+	return &MalformedError{Where: s.split.Id, Offset: -1, Problem: fmt.Sprintf("record %d has no event time", s.split.RecordsRead)}
 }
 
 // unreadable applies the policy for malformed records, which are so each time that

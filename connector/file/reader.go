@@ -20,6 +20,7 @@ type reader struct {
 	framer  framer
 	decoder decoder
 	cells   []uint64
+	last    record // that Next has returned
 }
 
 // Next reads at most one chunk of the file, which is 64 KiB unless a record is longer. Within a record that is longer than
@@ -58,6 +59,7 @@ func (r *reader) Next(v *row.Row) (stream.ReadStatus, error) {
 			return stream.ReadNothing, err
 		}
 		f.done()
+		r.last = rec
 		return stream.ReadRecord, nil
 	}
 }
@@ -75,6 +77,11 @@ func (r *reader) malformed(rec record, problem string) *stream.MalformedError {
 		Problem: problem,
 		Raw:     excerpt(f.buf[rec.start:rec.end]),
 	}
+}
+
+// Describe implements stream.Describer.
+func (r *reader) Describe(problem string) *stream.MalformedError {
+	return r.malformed(r.last, problem)
 }
 
 // Position is the offset and line of the next record.
