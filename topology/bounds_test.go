@@ -72,3 +72,15 @@ func TestWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+// Of very many mistakes the first ones are shown, and how many there are.
+func TestManyFindings(t *testing.T) {
+	src := "name: j\noperators: [" + strings.Repeat("{uid: s, sink: {none: {}}, input: s, x: 1}, ", 3000) + "]\n"
+	top, found := topology.Lint("t.yaml", []byte(src), connectors(), environment)
+	if top != nil || len(found) != 1000 {
+		t.Fatalf("%d findings", len(found))
+	}
+	if last := found[999].String(); !strings.Contains(last, "more of this file are not shown") {
+		t.Errorf("the last one says: %s", last)
+	}
+}

@@ -149,7 +149,12 @@ func cutText(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// sorted returns the findings of a severity by place.
+// maxFindings is how many findings of a severity are shown: each of them quotes its
+// line, and who has more has one cause for most of them.
+const maxFindings = 1000
+
+// sorted returns the findings of a severity by place; the last one that is shown says
+// how many are not.
 func (r *reporter) sorted(s Severity) []Diagnostic {
 	var out []Diagnostic
 	for _, d := range r.found {
@@ -163,6 +168,10 @@ func (r *reporter) sorted(s Severity) []Diagnostic {
 		}
 		return a.Column - b.Column
 	})
+	if more := len(out) - maxFindings; more > 0 {
+		out = out[:maxFindings]
+		out[maxFindings-1].Message += fmt.Sprintf("; %d more of this file are not shown", more)
+	}
 	return out
 }
 
