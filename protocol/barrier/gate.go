@@ -228,12 +228,6 @@ func (g *Gate) BytesProcessed(n int) { g.bytes += uint64(n) }
 // one that is only remembered is left out. For status and tests: it allocates.
 func (g *Gate) Pending() []uint64 { return g.mode.pending() }
 
-// LatestCheckpoint is the newest checkpoint that the gate has seen, or 0.
-func (g *Gate) LatestCheckpoint() uint64 { return g.mode.latest() }
-
-// OpenChannels is the number of channels whose partition has not ended.
-func (g *Gate) OpenChannels() int { return g.open.count }
-
 // Phase is what the gate is doing.
 func (g *Gate) Phase() Phase { return g.mode.phase() }
 

@@ -57,17 +57,6 @@ func Of(hash uint64, maxParallelism int) int {
 	return int(hash >> (64 - groupBits) * uint64(maxParallelism) >> groupBits)
 }
 
-// FirstHash returns the smallest hash in the key group; FirstHash of
-// maxParallelism itself is not representable and returns 0 with ok false.
-func FirstHash(group, maxParallelism int) (hash uint64, ok bool) {
-	if group >= maxParallelism {
-		return 0, false
-	}
-	m := uint64(maxParallelism)
-	top := (uint64(group)<<groupBits + m - 1) / m
-	return top << (64 - groupBits), true
-}
-
 // Range returns the key groups of a subtask, both ends included:
 // [ceil(i*M/P), floor(((i+1)*M-1)/P)].
 func Range(subtask, parallelism, maxParallelism int) (first, last int) {

@@ -147,21 +147,17 @@ func TestRangeOfOwner(t *testing.T) {
 	})
 }
 
-// FirstHash is the smallest hash of its key group, so hash order is key group
-// order; beyond the last key group there is none.
-func TestFirstHash(t *testing.T) {
+// Hash order is key group order, from the first key group to the last.
+func TestHashOrderIsKeyGroupOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxParallelism := rapid.IntRange(1, keygroup.MaxParallelismLimit).Draw(t, "maxParallelism")
-		group := rapid.IntRange(0, maxParallelism-1).Draw(t, "group")
-		first, ok := keygroup.FirstHash(group, maxParallelism)
-		if !ok || keygroup.Of(first, maxParallelism) != group {
-			t.Fatalf("FirstHash(%d) = %#x, %v, of key group %d", group, first, ok, keygroup.Of(first, maxParallelism))
+		low, high := rapid.Uint64().Draw(t, "low"), rapid.Uint64().Draw(t, "high")
+		low, high = min(low, high), max(low, high)
+		if a, b := keygroup.Of(low, maxParallelism), keygroup.Of(high, maxParallelism); a > b {
+			t.Fatalf("%#x is of key group %d, and %#x of %d", low, a, high, b)
 		}
-		if group > 0 && keygroup.Of(first-1, maxParallelism) != group-1 {
-			t.Fatalf("%#x, below the first hash of %d, is of key group %d", first-1, group, keygroup.Of(first-1, maxParallelism))
-		}
-		if beyond, ok := keygroup.FirstHash(maxParallelism, maxParallelism); ok || beyond != 0 {
-			t.Fatalf("FirstHash beyond the last key group = %#x, %v", beyond, ok)
+		if a, b := keygroup.Of(0, maxParallelism), keygroup.Of(math.MaxUint64, maxParallelism); a != 0 || b != maxParallelism-1 {
+			t.Fatalf("of %d key groups the first hash is of %d and the last of %d", maxParallelism, a, b)
 		}
 	})
 }
