@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,8 +17,8 @@ import (
 )
 
 // Build makes the program of a topology that was loaded with the same catalog,
-// and the job's settings, a copy. The error is an Errors with what a connector
-// says, which sees its options for the first time, or that of stream's Build.
+// and the job's settings, a copy. The error is an Errors with what connectors say,
+// which see their options for the first time, or that of stream's Build.
 func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSettings, error) {
 	b := &builder{
 		topology: t, catalog: cat,
@@ -25,10 +26,14 @@ func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSet
 		outputs:   map[*Operator]stream.Stream[row.Row]{},
 		malformed: map[*Operator]stream.Stream[row.Row]{},
 	}
+	var refused Errors
 	for _, op := range t.order {
 		if err := b.build(op); err != nil {
-			return nil, nil, refusal(t, op, err)
+			refused = append(refused, refusal(t, op, err))
 		}
+	}
+	if len(refused) > 0 {
+		return nil, nil, refused
 	}
 	program, err := b.stream.Build()
 	if err != nil {
@@ -42,12 +47,13 @@ func Build(t *Topology, cat *catalog.Catalog) (*stream.Program, *messages.JobSet
 }
 
 // refusal is the finding that a connector or process refuses what it was given.
-func refusal(t *Topology, op *Operator, err error) Errors {
+func refusal(t *Topology, op *Operator, err error) Diagnostic {
 	rule := ruleConnector
 	if op.Kind == Process {
 		rule = ruleProcess
 	}
-	return Errors{{Rule: rule, Severity: Error, File: t.File, Position: op.Position, Message: fmt.Sprintf("operator %q: %v", op.Uid, err)}}
+	return Diagnostic{Rule: rule, Severity: Error, File: t.File, Position: op.Position,
+		Message: fmt.Sprintf("operator %q: %v", op.Uid, err), Source: lineAt(t.lines, op.Position)}
 }
 
 // tooLarge is the finding that there are too many channels, at the receiver of the
@@ -59,6 +65,7 @@ func tooLarge(t *Topology, large *job.TooLargeError) Errors {
 			d.Position = op.Position
 		}
 	}
+	d.Source = lineAt(t.lines, d.Position)
 	return Errors{d}
 }
 
@@ -90,7 +97,12 @@ func (b *builder) where(op *Operator) string {
 	return fmt.Sprintf("%s:%d", b.topology.File, op.Line)
 }
 
+// build adds an operator. One that reads what was refused is left out, after its
+// connector was asked.
 func (b *builder) build(op *Operator) error {
+	if op.Kind != Sink && !b.readable(op) {
+		return nil
+	}
 	switch op.Kind {
 	case Source:
 		return b.source(op)
@@ -112,6 +124,14 @@ func (b *builder) build(op *Operator) error {
 		return b.process(op)
 	}
 	return nil
+}
+
+// readable reports whether all that the operator reads is there.
+func (b *builder) readable(op *Operator) bool {
+	return !slices.ContainsFunc(op.Inputs, func(in Input) bool {
+		_, there := b.outputs[in.Operator]
+		return !there
+	})
 }
 
 // input is the stream of an edge.
@@ -175,7 +195,9 @@ func (b *builder) sink(op *Operator) error {
 		if err != nil {
 			return err
 		}
-		stream.To(b.input(op.Inputs[0]), op.Uid, sink, b.options(op)...)
+		if b.readable(op) {
+			stream.To(b.input(op.Inputs[0]), op.Uid, sink, b.options(op)...)
+		}
 		return nil
 	}
 	return fmt.Errorf("this program has no sink %q; build with the catalog that the topology was loaded with", op.Connector.Name)

@@ -146,7 +146,7 @@ sink o6 at t.yaml:18 <forward- in-malformed
 	}
 }
 
-// What a connector refuses names the operator and its line.
+// What connectors refuse names each operator and its line.
 func TestBuildConnectorError(t *testing.T) {
 	top, err := topology.Load("t.yaml", []byte(flightsPrefix+"  - {uid: o, input: in, sink: {blackhole: {}}}\n"), buildable(), environment)
 	if err != nil {
@@ -154,8 +154,21 @@ func TestBuildConnectorError(t *testing.T) {
 	}
 	c := buildable()
 	c.Sources[0].New = func(catalog.Values) (stream.Source[row.Row], error) { return nil, errors.New("refused") }
-	if _, _, err = topology.Build(top, c); err == nil || err.Error() != `t.yaml:4:5: error CW015: operator "in": refused` {
-		t.Errorf("Build: %v", err)
+	for i := range c.Sinks {
+		c.Sinks[i].New = func(catalog.Values) (stream.Sink[row.Row], error) { return nil, errors.New("no") }
+	}
+	_, _, err = topology.Build(top, c)
+	var refused topology.Errors
+	if !errors.As(err, &refused) || len(refused) != 2 {
+		t.Fatalf("Build: %v", err)
+	}
+	for i, want := range []topology.Diagnostic{
+		{Rule: "CW015", File: "t.yaml", Position: topology.Position{Line: 4, Column: 5}, Message: `operator "in": refused`, Source: strings.Split(flightsPrefix, "\n")[3]},
+		{Rule: "CW015", File: "t.yaml", Position: topology.Position{Line: strings.Count(flightsPrefix, "\n") + 1, Column: 5}, Message: `operator "o": no`, Source: "  - {uid: o, input: in, sink: {blackhole: {}}}"},
+	} {
+		if refused[i] != want {
+			t.Errorf("got %+v, want %+v", refused[i], want)
+		}
 	}
 	if _, _, err = topology.Build(top, &catalog.Catalog{}); err == nil || !strings.Contains(err.Error(), `no source "file"`) {
 		t.Errorf("Build without connectors: %v", err)

@@ -133,11 +133,16 @@ func (r *reporter) add(rule string, at Position, format string, args ...any) {
 			args[i] = cutText(text)
 		}
 	}
-	d := Diagnostic{Rule: rule, Severity: severityOf(rule), File: r.file, Position: at, Message: fmt.Sprintf(format, args...)}
-	if at.Line >= 1 && at.Line <= len(r.lines) {
-		d.Source = r.lines[at.Line-1]
+	r.found = append(r.found, Diagnostic{Rule: rule, Severity: severityOf(rule), File: r.file, Position: at,
+		Message: fmt.Sprintf(format, args...), Source: lineAt(r.lines, at)})
+}
+
+// lineAt is the text of the line, or "" for a place in no line.
+func lineAt(lines []string, at Position) string {
+	if at.Line < 1 || at.Line > len(lines) {
+		return ""
 	}
-	r.found = append(r.found, d)
+	return lines[at.Line-1]
 }
 
 // cutText is the beginning of a long text, as a message quotes it.

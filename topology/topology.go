@@ -25,6 +25,7 @@ type Topology struct {
 	Warnings []Diagnostic
 
 	order []*Operator // inputs first
+	lines []string    // of the file
 }
 
 // OperatorKind is what an operator does: the name of its key, or "union".
@@ -162,7 +163,7 @@ func Load(path string, src []byte, cat *catalog.Catalog, env func(string) (strin
 // errors first. The topology is nil if there is an error among it.
 func Lint(path string, src []byte, cat *catalog.Catalog, env func(string) (string, bool)) (*Topology, []Diagnostic) {
 	r := newReporter(path, src)
-	t := &Topology{File: path, Dir: filepath.Dir(path)}
+	t := &Topology{File: path, Dir: filepath.Dir(path), lines: r.lines}
 	if root := treeOf(src, env, r); root != nil {
 		d := &decoder{reporter: r, dir: t.Dir}
 		top := d.block(root, topologySection)

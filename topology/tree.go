@@ -126,10 +126,7 @@ func (r *reporter) syntax(err error) {
 		at = tokenPosition(y.GetToken())
 		message = y.GetMessage()
 	}
-	line := ""
-	if at.Line >= 1 && at.Line <= len(r.lines) {
-		line = r.lines[at.Line-1]
-	}
+	line := lineAt(r.lines, at)
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t"):
 		message = "YAML does not allow tabs as indentation; use spaces"
