@@ -329,6 +329,14 @@ func (j *ClusterJob) View() *messages.JobView {
 	return c.views[j.id]
 }
 
+// Cancel asks the job's coordinator to end the job; Wait waits for that.
+func (j *ClusterJob) Cancel() {
+	to := protocol.Address(j.record().Coordinator)
+	if n := j.cluster.world.node(system.NodeOf(to)); n != nil && n.alive {
+		n.sys.Deliver(to, &messages.CancelJob{Job: j.id})
+	}
+}
+
 // lookout takes the answers of coordinators.
 type lookout struct{ cluster *Cluster }
 

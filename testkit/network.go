@@ -22,7 +22,7 @@ func (t network) Send(from, to protocol.Address, m proto.Message) {
 	if source == nil || target == nil || source.halted || !w.reaches(source, target) {
 		return
 	}
-	if w.lose != nil && w.lose(to, m) {
+	if w.planted.lose != nil && w.planted.lose(to, m) {
 		return
 	}
 	if w.encode {

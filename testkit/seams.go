@@ -48,7 +48,8 @@ type executor struct{ node *Node }
 
 func (e executor) Run(name string, work func(context.Context) error, done func(error)) {
 	w, life := e.node.world, e.node.life
-	if w.hang != nil && w.hang(e.node, name) {
+	if w.planted.hang != nil && w.planted.hang(e.node, name) {
+		w.planted.hung = append(w.planted.hung, func() { e.Run(name, work, done) })
 		return
 	}
 	begin := w.nowUs + int64(w.rng.IntN(300))

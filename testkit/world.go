@@ -39,10 +39,7 @@ type World struct {
 	links    map[[2]string]int64
 	severed  map[[2]*Node]bool // from, to
 	plane    *controlPlane     // of a cluster
-	// lose and hang, if not nil, are what a test plants: messages between nodes that are
-	// lost, and work that never ends.
-	lose func(to protocol.Address, m proto.Message) bool
-	hang func(n *Node, work string) bool
+	planted  planted
 
 	disk   *vfs.MemFS // one file system that every node sees
 	full   bool       // it has no room left

@@ -33,7 +33,7 @@ func (h *History) explain(m *Master, v *messages.JobView) {
 			v.Tasks[i].Report = r
 		}
 	}
-	if full := m.outOfSpace(v.Checkpoints); full != "" {
+	if full := m.outOfSpace(h, v.Checkpoints); full != "" {
 		v.Waiting, v.Cause = full, messages.WaitCause_WAIT_SPACE
 	} else if v.Waiting != "" {
 		v.Cause = m.waitCause(v.NowMs)
@@ -120,18 +120,25 @@ func (l *late) cause(task string, cause messages.WaitCause) {
 var full = []string{"no space left on device", "disk quota exceeded"}
 
 // outOfSpace says that a disk is full, in one sentence, or nothing: the newest
-// checkpoint failed of it, or the attempt before the one that is about to start.
-func (m *Master) outOfSpace(c *messages.CheckpointsView) string {
+// checkpoint or attempt failed of it, and none has completed since.
+func (m *Master) outOfSpace(h *History, c *messages.CheckpointsView) string {
 	isFull := func(text string) bool {
 		return slices.ContainsFunc(full, func(s string) bool { return strings.Contains(text, s) })
 	}
-	failed := c.GetLatestFailed()
-	switch {
-	case m.phase == over:
-	case failed.GetCheckpoint() > c.GetLatestCompleted().GetCheckpoint() && isFull(failed.GetCause()):
-		return fmt.Sprintf("space on a disk: checkpoint %d failed: %s", failed.Checkpoint, failed.Cause)
-	case m.phase != running && m.failure != nil && isFull(m.failure.Error()):
-		return "space on a disk: " + m.failure.Error()
+	failed, completed := c.GetLatestFailed(), c.GetLatestCompleted()
+	if m.phase == over {
+		return ""
 	}
-	return ""
+	if failed.GetCheckpoint() > completed.GetCheckpoint() && isFull(failed.GetCause()) {
+		return fmt.Sprintf("space on a disk: checkpoint %d failed: %s", failed.Checkpoint, failed.Cause)
+	}
+	if len(h.exceptions) == 0 {
+		return ""
+	}
+	last := h.exceptions[len(h.exceptions)-1]
+	gone := m.phase == running && m.config.Settings.GetCheckpointing().GetIntervalMs() == 0 || last.AtMs < completed.GetEndedMs()
+	if gone || !isFull(last.Message) {
+		return ""
+	}
+	return "space on a disk: " + last.Message
 }

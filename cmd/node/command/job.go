@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutwater/messages"
+	"cutwater/protocol/job"
 )
 
 // jobJSON is the output of job -o json.
@@ -150,6 +151,9 @@ func printJob(cmd *cobra.Command, v *messages.JobView, now time.Time) error {
 	line("status", status)
 	line("waiting", v.Waiting)
 	line("failure", v.Failure)
+	for _, c := range v.Clocks {
+		line("clock", job.ClockSkewed{Node: shortNode(c.Node), AheadMs: c.AheadMs}.String())
+	}
 	if len(v.Exceptions) > 0 && v.Exceptions[0].Message != v.Failure {
 		line("exception", stamp(v.Exceptions[0].AtMs).ago(now)+", "+exceptionText(v.Exceptions[0]))
 	}
