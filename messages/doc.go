@@ -16,6 +16,7 @@
 //	EndOfDataReached  task -> coordinator           resent until EndOfDataAck
 //	EndOfDataAck      coordinator -> task           as TaskStateAck
 //	Heartbeat         task manager <-> coordinator  lost: counts as silence; enough silence fails the node's tasks
+//	Heartbeat         task manager -> agent -> dispatcher -> coordinator   of tasks whose coordinator is silent; repeated each second
 //	AdoptTasks        new coordinator -> task manager   resent twice a second until the answers come; after 3 s the tasks are not taken over
 //	AdoptableTasks    task manager -> new coordinator   sent for each repetition
 //	NewCoordinator    task manager -> its tasks         within one process; sent for each repetition

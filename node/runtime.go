@@ -3,7 +3,6 @@
 package node
 
 import (
-	"strings"
 	"sync"
 
 	"cutwater/actors/coordinator"
@@ -62,6 +61,7 @@ type Runtime struct {
 	deps    Deps
 	batches *task.Pool
 	copies  *local.Copies // nil: none are kept
+	tasks   *taskmanager.TaskManager
 }
 
 // NewRuntime starts the node's actors: the timer and the task manager.
@@ -97,21 +97,13 @@ func NewRuntime(d Deps) (*Runtime, error) {
 		}
 		return task.Spawn(s, env, name, deploy)
 	}
-	return r, taskmanager.Spawn(d.System, start)
+	var err error
+	r.tasks, err = taskmanager.Spawn(d.System, start)
+	return r, err
 }
 
-// SlotsInUse is how many slots run something here: each runs the subtasks of one
-// number of one job.
-func (r *Runtime) SlotsInUse() int {
-	slots := map[string]bool{}
-	for _, a := range r.deps.System.Running() { // <node>|task/<job>/<vertex>/<subtask>/<attempt>
-		_, name, _ := strings.Cut(string(a), "|")
-		if parts := strings.Split(name, "/"); len(parts) == 5 && parts[0] == "task" {
-			slots[parts[1]+"/"+parts[3]] = true
-		}
-	}
-	return len(slots)
-}
+// SlotsInUse is how many slots tasks run in here.
+func (r *Runtime) SlotsInUse() int { return r.tasks.SlotsInUse() }
 
 // openStorage opens a job's checkpoint store.
 func openStorage(fsys vfs.FS, jobID string, epoch uint64, s *messages.JobSettings) (storage.Store, error) {

@@ -66,7 +66,7 @@ func (a *Agent) Receive(m proto.Message) {
 		a.start(m)
 	case *messages.WorkDone:
 		a.started(m)
-	case *messages.SlotRequest:
+	case *messages.SlotRequest, *messages.Heartbeat:
 		a.toDispatcher(m)
 	case *messages.SlotInquiry:
 		a.inquired(m)

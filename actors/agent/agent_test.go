@@ -137,6 +137,10 @@ func TestForwardsRequests(t *testing.T) {
 	if len(r.Sent) != 1 || r.Sent[0].To != "n2|dispatcher" || r.Sent[0].Message != m {
 		t.Fatalf("sent %v", r.Sent)
 	}
+	r.Deliver("n1|agent", &messages.Heartbeat{Node: "n1"})
+	if len(r.Sent) != 2 || r.Sent[1].To != "n2|dispatcher" {
+		t.Fatalf("sent %v", r.Sent)
+	}
 }
 
 // An inquiry reaches the coordinators of the node, is answered with those that have an

@@ -8,6 +8,8 @@
 //     the reason.
 //   - SlotRequest, from coordinators of this node: passed on to the dispatcher at the
 //     leader. Without a leader it is dropped; it comes again.
+//   - Heartbeat, from the task manager of this node, of tasks whose coordinator is silent:
+//     passed on in the same way.
 //   - SlotInquiry, from a dispatcher that begins: passed on to the coordinators of this
 //     node, and answered with who they are. One of an older term is dropped.
 //   - NodeLost, from the node: told to the coordinators of this node and to its

@@ -12,7 +12,8 @@
 //     is told which there are.
 //   - TaskStateChanged, from its own tasks: how they ended.
 //   - Heartbeat, from coordinators: they are alive. One that is silent for
-//     CoordinatorTimeoutMs is given up, and its tasks are cancelled.
+//     CoordinatorTimeoutMs is given up, and its tasks are cancelled. Before that, after
+//     some seconds, the dispatcher is told of them through the agent.
 //   - LinkLost, from the agent: passed on to every task.
 //   - TimerFired: time to send its own sign of life to the coordinators.
 package taskmanager

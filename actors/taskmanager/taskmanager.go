@@ -3,6 +3,7 @@ package taskmanager
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,6 +27,11 @@ const HeartbeatMs = 1000
 // up.
 const CoordinatorTimeoutMs = 3 * 60_000
 
+// orphanedBeats is after how many heartbeats without a word of a coordinator the
+// dispatcher is told of its tasks, with each one: another coordinator may have the job,
+// and not know of them.
+const orphanedBeats = 3
+
 // rememberedEnds is how many ended attempts are remembered, to answer repeated
 // or late messages.
 const rememberedEnds = 4096
@@ -44,6 +50,25 @@ type TaskManager struct {
 	ended   map[string]*messages.TaskStateChanged
 	endings []string // names in ended, oldest first
 	beat    uint64
+	slots   atomic.Int64 // see SlotsInUse
+}
+
+// SlotsInUse is how many slots tasks run in here: each holds the subtasks of one number
+// of one job. One whose tasks have ended is free, though they may still tell so. Any
+// goroutine may call it.
+func (tm *TaskManager) SlotsInUse() int { return int(tm.slots.Load()) }
+
+// count brings SlotsInUse up to date.
+func (tm *TaskManager) count() {
+	type slot struct {
+		job     string
+		subtask uint32
+	}
+	slots := make(map[slot]bool, len(tm.running))
+	for _, t := range tm.running { // the order has no effect
+		slots[slot{t.fence.GetJob(), t.deploy.Task.GetSubtask()}] = true
+	}
+	tm.slots.Store(int64(len(slots)))
 }
 
 // task is one that runs. Its coordinator, and with it the epoch of its fence, may be
@@ -55,10 +80,10 @@ type task struct {
 }
 
 // Spawn starts the node's task manager.
-func Spawn(s *system.System, start Start) error {
+func Spawn(s *system.System, start Start) (*TaskManager, error) {
 	tm := &TaskManager{start: start, running: map[string]*task{}, silent: map[string]int{}, ended: map[string]*messages.TaskStateChanged{}}
 	_, err := s.Spawn(Name, tm, system.NewMailbox(0, nil))
-	return err
+	return tm, err
 }
 
 // TaskName is the name of a task's actor.
@@ -80,10 +105,12 @@ func (tm *TaskManager) Receive(m proto.Message) {
 	switch m := m.(type) {
 	case *messages.Deploy:
 		tm.deploy(m)
+		tm.count()
 	case *messages.CancelTask:
 		tm.cancel(m)
 	case *messages.TaskStateChanged:
 		tm.taskEnded(m)
+		tm.count()
 	case *messages.Heartbeat:
 		tm.silent[string(job.CoordinatorAddress(m.Node, m.Fence.GetJob()))] = 0
 	case *messages.AdoptTasks:
@@ -216,6 +243,9 @@ func (tm *TaskManager) heartbeat() {
 			b.Attempts = nil
 		}
 		tm.self.Send(protocol.Address(c), b)
+		if tm.silent[c] >= orphanedBeats {
+			tm.self.Send(tm.self.System.Address("agent"), proto.CloneOf(b))
+		}
 	}
 	tm.giveUpSilent(coordinators)
 	tm.armHeartbeat()

@@ -32,6 +32,7 @@ type rig struct {
 	started []string
 	tasks   map[string]*fake
 	fail    error // of the next start
+	tm      *TaskManager
 }
 
 func newRig(t *testing.T) *rig {
@@ -40,7 +41,8 @@ func newRig(t *testing.T) *rig {
 	if err := timer.Spawn(r.System); err != nil {
 		t.Fatal(err)
 	}
-	err := Spawn(r.System, func(s *system.System, name string, _ *messages.Deploy) error {
+	var err error
+	r.tm, err = Spawn(r.System, func(s *system.System, name string, _ *messages.Deploy) error {
 		r.started = append(r.started, name)
 		if r.fail != nil {
 			return r.fail
@@ -187,6 +189,54 @@ func TestSilentCoordinator(t *testing.T) {
 	}
 	if len(heard.got) != 0 {
 		t.Fatalf("the other's task got %v", heard.got)
+	}
+}
+
+// Slots in use are those in which a task runs: subtasks of one number share one, those of
+// another job do not, and one whose tasks have ended is free before their actors stop.
+func TestSlotsInUse(t *testing.T) {
+	r := newRig(t)
+	second, other := deploy(1, "a"), deploy(1, "a")
+	second.Task.Subtask, other.Fence.Job = 1, "k"
+	for i, d := range []*messages.Deploy{deploy(1, "a"), deploy(1, "b"), second, other} {
+		r.tell(d)
+		if got, want := r.tm.SlotsInUse(), []int{1, 1, 2, 3}[i]; got != want {
+			t.Errorf("after %d deployments %d slots are in use, want %d", i+1, got, want)
+		}
+	}
+	r.tell(ended(1, "a", messages.TaskState_TASK_FINISHED))
+	if got := r.tm.SlotsInUse(); got != 3 {
+		t.Errorf("with one of two tasks in a slot %d are in use, want 3", got)
+	}
+	r.tell(ended(1, "b", messages.TaskState_TASK_CANCELED))
+	if got := r.tm.SlotsInUse(); got != 2 {
+		t.Errorf("with none of them %d are in use, want 2", got)
+	}
+}
+
+// After three seconds without a word of a coordinator the agent is told of its tasks,
+// each second until it is heard again.
+func TestOrphans(t *testing.T) {
+	r := newRig(t)
+	agent := &fake{}
+	if _, err := r.System.Spawn("agent", agent, system.NewMailbox(0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	r.tell(deploy(1, "v"))
+	for range orphanedBeats {
+		r.Advance(HeartbeatMs)
+	}
+	if len(agent.got) != 0 {
+		t.Fatalf("the agent was told too early: %v", agent.got)
+	}
+	r.Advance(HeartbeatMs)
+	if len(agent.got) != 1 || agent.got[0].(*messages.Heartbeat).Tasks[0].Vertex != "v" || agent.got[0].(*messages.Heartbeat).Fence.Epoch != 1 {
+		t.Fatalf("the agent was told %v", agent.got)
+	}
+	r.tell(&messages.Heartbeat{Node: "n2", Fence: fence(1)})
+	r.Advance(HeartbeatMs)
+	if len(agent.got) != 1 {
+		t.Fatalf("the agent was told of a coordinator that was heard: %v", agent.got)
 	}
 }
 

@@ -136,6 +136,9 @@ func (w *world) directive(d *script.Directive) error {
 		w.settle()
 	case "refuse": // job epoch=1 node=n1 why=...
 		w.step(&messages.CoordinatorRefused{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 0)), Node: d.Arg("node", "n1"), Reason: d.Arg("why", "")})
+	case "orphans": // tasks of a coordinator that is not heard: job epoch=1 node=n1
+		w.step(&messages.Heartbeat{Node: d.Arg("node", "n1"), Fence: &messages.Fence{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 1)), Attempt: 7},
+			Tasks: []*messages.TaskId{{Vertex: "v"}, {Vertex: "w"}}, Attempts: []uint32{7, 6}})
 	case "lost": // node why=...
 		w.step(&messages.NodeLost{Node: d.Words()[0], Reason: d.Arg("why", "")})
 		w.settle()

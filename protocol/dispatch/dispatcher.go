@@ -41,6 +41,8 @@ func AgentAddress(node string) protocol.Address { return protocol.Address(node +
 // Address is where the dispatcher of a node is reached.
 func Address(node string) protocol.Address { return protocol.Address(node + "|dispatcher") }
 
+func taskManagerAddress(node string) protocol.Address { return protocol.Address(node + "|taskmanager") }
+
 // nodeOf is the node in an address, or nothing in an empty one.
 func nodeOf(address string) string {
 	node, _, _ := strings.Cut(address, "|")
@@ -71,6 +73,7 @@ type Dispatcher struct {
 	askedMs int64  // when it began
 	again   bool   // a job has changed since then
 	read    bool   // one has succeeded
+	readMs  int64  // when the last that has began
 	unread  bool   // the last one failed
 }
 
@@ -125,6 +128,8 @@ func (d *Dispatcher) Step(nowMs int64, message proto.Message) *protocol.Effects 
 		d.coordinatorRefused(m)
 	case *messages.NodeLost:
 		d.nodeLost(m)
+	case *messages.Heartbeat:
+		d.orphaned(m)
 	default:
 		d.stale++
 	}
@@ -209,7 +214,7 @@ func (d *Dispatcher) workDone(w *messages.WorkDone) {
 	for _, r := range w.GetJobsRead().GetJobs() {
 		d.record(r)
 	}
-	d.read = true
+	d.read, d.readMs = true, d.askedMs
 	if d.again {
 		d.readJobs()
 	}

@@ -43,6 +43,13 @@
 // keep everybody else from running. A large job may wait for long that way, and says
 // so.
 //
+// # Tasks that nobody coordinates
+//
+// A task manager that has not heard a coordinator for some seconds says which of its
+// tasks run there. The job's present coordinator is told, if it is another one, and
+// cancels what it has not taken over; tasks of a job that has ended are cancelled.
+// (orphans.go, testdata/orphans.txt)
+//
 // # Phases
 //
 //   - learning: a slot that looks free may be in use. Nothing is granted beyond what is
