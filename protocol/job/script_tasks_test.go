@@ -38,7 +38,7 @@ func (w *world) offer(d *script.Directive) {
 
 // takeoverFence is that of the question which tasks there are.
 func (w *world) takeoverFence(d *script.Directive) *messages.Fence {
-	return &messages.Fence{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Attempt: w.deployed[w.order[0]].Fence.Attempt}
+	return &messages.Fence{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Attempt: w.store.Job(testJob).GetDeployment().GetAttempt()}
 }
 
 // listed sends what a task manager has: the tasks that are named, or all of its node.
@@ -77,7 +77,9 @@ func (w *world) account(d *script.Directive) {
 			continue // a flag
 		}
 		dep := w.deployed[name]
-		a := &messages.TaskAccount{Fence: w.takeoverFence(d), Task: dep.Task, Completed: uint64(d.Int("completed", 0)),
+		fence := w.takeoverFence(d)
+		fence.Attempt = dep.Fence.Attempt
+		a := &messages.TaskAccount{Fence: fence, Task: dep.Task, Completed: uint64(d.Int("completed", 0)),
 			State:     messages.TaskState(messages.TaskState_value["TASK_"+d.Arg("state", "RUNNING")]),
 			EndOfData: d.Has("end-of-data"), ReceivedTruncated: d.Has("truncated"), DeployedFinished: d.Has("finished")}
 		for _, r := range strings.FieldsFunc(d.Arg("received", ""), func(r rune) bool { return r == ',' }) {

@@ -19,16 +19,17 @@ import (
 //
 //   - every attempt restores the newest checkpoint that is on record, and none is
 //     recorded behind its back by an attempt before it;
-//   - no attempt is deployed while a task of the one before has not ended, save what a
-//     coordinator that died left running and its successor has not taken over;
+//   - no task is deployed while an earlier attempt of its region has tasks that have not
+//     ended, save what a coordinator that died left running and its successor has not
+//     taken over; tasks of other regions are left alone;
 //   - what is taken over is one attempt, whose past has the newest checkpoint on record;
 //   - ids of tasks are never used again;
 //   - once everything works, the job runs and completes checkpoints, or has ended.
 func TestRandomLives(t *testing.T) {
-	takeovers := 0
+	takeovers, alone := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
-		defer func() { takeovers += s.takeovers }()
+		defer func() { takeovers, alone = takeovers+s.takeovers, alone+s.alone }()
 		for range 3 {
 			for range rapid.IntRange(0, 100).Draw(t, "steps") {
 				s.misbehave()
@@ -41,6 +42,9 @@ func TestRandomLives(t *testing.T) {
 	})
 	if takeovers == 0 && !t.Failed() {
 		t.Error("no coordinator took running tasks over")
+	}
+	if alone == 0 && !t.Failed() {
+		t.Error("no region restarted while others went on")
 	}
 }
 
@@ -58,19 +62,21 @@ type simulation struct {
 	// orphans are tasks whose coordinator has died, and which no other one has.
 	orphans      map[string]bool
 	fingerprints map[string]uint64
-	// past are the checkpoints that an attempt restored or took part in.
-	past      map[uint32]map[uint64]bool
+	// past are the checkpoints that a task restored or took part in, by address.
+	past      map[string]map[uint64]bool
 	takeovers int
+	alone     int              // tasks that were deployed while others went on
 	agent     protocol.Address // where slots are asked for, or nothing
 	poor      bool             // the dispatcher has not enough of them
 }
 
 func newSimulation(t *rapid.T) *simulation {
 	s := &simulation{world: newWorld(), t: t, used: map[string]bool{}, hopeless: map[string]bool{}, tasks: map[string]messages.TaskState{},
-		orphans: map[string]bool{}, fingerprints: map[string]uint64{}, past: map[uint32]map[uint64]bool{}}
+		orphans: map[string]bool{}, fingerprints: map[string]uint64{}, past: map[string]map[uint64]bool{}}
+	exchange := rapid.SampledFrom([]messages.Partitioning{messages.Partitioning_HASH, messages.Partitioning_FORWARD}).Draw(t, "exchange")
 	s.graph = &messages.JobGraph{Name: "test", Parallelism: 2, Operators: []*messages.OperatorSpec{
-		{Uid: "src", Source: true},
-		{Uid: "out", Sink: true, Inputs: []*messages.OperatorInput{{Uid: "src", Partitioning: messages.Partitioning_HASH}}},
+		{Uid: "src", Source: true, NeverChain: true},
+		{Uid: "out", Sink: true, Inputs: []*messages.OperatorInput{{Uid: "src", Partitioning: exchange}}},
 	}}
 	s.settings = &messages.JobSettings{
 		Checkpointing: &messages.CheckpointConfig{IntervalMs: 500, TimeoutMs: 3000, MaxConcurrent: uint32(rapid.IntRange(1, 2).Draw(t, "concurrent")),
@@ -152,15 +158,20 @@ func (s *simulation) deployment(d *messages.Deploy) {
 			s.t.Fatalf("%s is deployed while a completion is outstanding", address)
 		}
 	}
-	attempt := fmt.Sprintf("/%d", d.Fence.Attempt)
+	region := func(id *messages.TaskId) int { return s.master.regions.of[s.master.indexOf(id)] }
 	for other, state := range s.tasks {
-		if !strings.HasSuffix(other, attempt) && !terminal(state) && !s.orphans[other] {
+		id, attempt := parseAddress(other)
+		switch {
+		case attempt == d.Fence.Attempt || terminal(state) || s.orphans[other]:
+		case region(id) == region(d.Task):
 			s.t.Fatalf("%s is deployed while %s is %s", address, other, state)
+		default:
+			s.alone++
 		}
 	}
 	s.tasks[address] = messages.TaskState_TASK_DEPLOYING
 	s.fingerprints[address] = d.Fingerprint
-	s.past[d.Fence.Attempt] = map[uint64]bool{newest: true}
+	s.past[address] = map[uint64]bool{newest: true}
 }
 
 func (s *simulation) adopted(a Adopted) {
@@ -169,10 +180,13 @@ func (s *simulation) adopted(a Adopted) {
 	for _, c := range s.store.Job(testJob).Completed {
 		newest = max(newest, c.Checkpoint)
 	}
-	if a.Checkpoint != newest || !s.past[a.Attempt][newest] {
-		s.t.Fatalf("%s; %d is the newest on record, the past of the attempt has %v", a, newest, s.past[a.Attempt])
+	if a.Checkpoint != newest {
+		s.t.Fatalf("%s; %d is the newest on record", a, newest)
 	}
 	for _, e := range s.master.tasks {
+		if past := s.past[string(e.address)]; !past[newest] && !e.terminal() {
+			s.t.Fatalf("%s; %d is the newest on record, the past of %s has %v", a, newest, e.address, past)
+		}
 		if _, known := s.tasks[string(e.address)]; !known {
 			s.t.Fatalf("%s, and %s is none", a, e.address)
 		}
@@ -190,12 +204,12 @@ func (s *simulation) tellTasks(m *messages.AdoptTasks) {
 		switch {
 		case state == messages.TaskState_TASK_DEPLOYING:
 			continue
-		case terminal(state) && attempt == m.Fence.Attempt:
+		case terminal(state) && (attempt == m.Fence.Attempt || slices.Contains(m.Attempts, attempt)):
 			list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: task, Attempt: attempt, Ended: state})
 		case !terminal(state):
 			list.Tasks = append(list.Tasks, &messages.AdoptableTask{Task: task, Attempt: attempt, Fingerprint: s.fingerprints[address]})
 			a := &messages.TaskAccount{Fence: &messages.Fence{Job: testJob, Epoch: m.Fence.Epoch, Attempt: attempt}, Task: task, State: state}
-			if s.past[attempt][m.Completed] {
+			if s.past[address][m.Completed] {
 				a.Completed = m.Completed
 			}
 			accounts = append(accounts, a)
@@ -324,9 +338,10 @@ func (s *simulation) deliver() {
 		}
 		s.send(o)
 	case *messages.TriggerCheckpoint:
-		s.past[m.Fence.Attempt][m.Checkpoint] = true
+		r := s.master.regions
 		for _, e := range slices.Clone(s.master.tasks) {
-			if s.tasks[string(e.address)] == messages.TaskState_TASK_RUNNING {
+			if s.tasks[string(e.address)] == messages.TaskState_TASK_RUNNING && e.attempt() == m.Fence.Attempt && r.of[e.index] == r.of[s.master.indexOf(m.Task)] {
+				s.past[string(e.address)][m.Checkpoint] = true
 				s.send(&messages.AcknowledgeCheckpoint{Fence: m.Fence, Task: e.task, Checkpoint: m.Checkpoint, Metrics: &messages.CheckpointMetrics{}})
 			}
 		}
@@ -375,7 +390,7 @@ func (s *simulation) pass(ms int64) {
 		s.nowMs = max(s.nowMs, a.atMs)
 		h := &messages.Heartbeat{Node: "n1", Fence: s.master.fence()}
 		for _, e := range s.master.tasks {
-			h.Tasks = append(h.Tasks, e.task)
+			h.Tasks, h.Attempts = append(h.Tasks, e.task), append(h.Attempts, e.attempt())
 		}
 		s.send(h)
 		s.send(&messages.TimerFired{Key: a.timer.Key, Generation: a.timer.Generation})
