@@ -381,11 +381,14 @@ func (c *cluster) heartbeats() {
 				continue
 			}
 			b := beats[k.deploy.Coordinator]
-			if b == nil || b.Fence.Attempt < k.deploy.Fence.Attempt {
+			if b == nil {
 				b = &messages.Heartbeat{Node: h.name(), Fence: k.deploy.Fence}
 				beats[k.deploy.Coordinator] = b
 			}
-			b.Tasks = append(b.Tasks, k.deploy.Task)
+			if b.Fence.Attempt < k.deploy.Fence.Attempt {
+				b.Fence = k.deploy.Fence
+			}
+			b.Tasks, b.Attempts = append(b.Tasks, k.deploy.Task), append(b.Attempts, k.deploy.Fence.Attempt)
 		}
 		for _, to := range slices.Sorted(maps.Keys(beats)) {
 			c.post(protocol.Address(to), beats[to])
