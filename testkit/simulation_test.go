@@ -187,6 +187,9 @@ func TestExactlyOnceUnderFaults(t *testing.T) {
 	if seeds >= 60 && !t.Failed() && noticed[adopted] < seeds/20 {
 		t.Errorf("running tasks were taken over %d times in %d runs: that is not tested", noticed[adopted], seeds)
 	}
+	if seeds >= 60 && !t.Failed() && noticed[regionRestarted] < seeds/20 {
+		t.Errorf("regions restarted alone %d times in %d runs: that is not tested", noticed[regionRestarted], seeds)
+	}
 }
 
 // simulationTest runs scenarios under one seed after the other.

@@ -3,8 +3,8 @@
 //
 // Master is a composite machine: Flink's JobMaster and scheduler in one. It holds
 // the checkpoint coordinator (protocol/checkpoint), one enumerator per source
-// (protocol/split) with its event gate, the restart strategy, and the tasks of
-// the current attempt.
+// (protocol/split) with its event gate, the restart strategy, and the tasks, each in
+// its current attempt.
 //
 // # Life
 //
@@ -20,8 +20,9 @@
 // taken over instead, where all of them are there and as they were deployed
 // (takeover.go).
 //
-// The failure of a task or a node, or one checkpoint failure too many, ends the
-// attempt: pending checkpoints are aborted, all tasks are cancelled, and a
+// The failure of a task or a node ends the attempts of the tasks that channels connect
+// with it (failover.go); one checkpoint failure too many, and whatever else fails, those
+// of all tasks. Pending checkpoints are aborted, these tasks are cancelled, and a
 // completion whose outcome is outstanding is waited for, because it decides from
 // which checkpoint the next attempt starts. Then the restart strategy is asked.
 //
