@@ -70,7 +70,8 @@ type MalformedError struct {
 	Line   int64
 	// Problem is half a sentence: `field "delay": "abc" is not an int`.
 	Problem string
-	// Raw is the start of the record, for side outputs and messages.
+	// Raw is the text of the record, for side outputs; of a record that is too long to
+	// be read only the start.
 	Raw string
 }
 

@@ -203,3 +203,19 @@ func FuzzCSV(f *testing.F) {
 		}
 	})
 }
+
+// A malformed record keeps its text whole; one that is too long for a record, its start.
+func TestMalformedText(t *testing.T) {
+	long, tooLong := strings.Repeat("x", 5000), strings.Repeat("y", 20_000)
+	fsys := memory(t, "f.csv", "a,b,c\n1,2,"+long+",4\n5,"+tooLong+",6\n")
+	_, bad := readAll(t, newSource(t, Config{Path: "f.csv", Schema: abc, MaxRecordSizeBytes: 10_000}), fsys)
+	if len(bad) != 2 {
+		t.Fatalf("%d malformed records, want 2: %v", len(bad), bad)
+	}
+	if want := "1,2," + long + ",4"; bad[0].Raw != want {
+		t.Errorf("the text of the first has %d bytes, want %d: %.40q", len(bad[0].Raw), len(want), bad[0].Raw)
+	}
+	if want := "5,yyyy"; !strings.HasPrefix(bad[1].Raw, want) || len(bad[1].Raw) > 300 {
+		t.Errorf("the start of the second is %.40q, %d bytes, want some of %q", bad[1].Raw, len(bad[1].Raw), want)
+	}
+}

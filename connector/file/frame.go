@@ -269,7 +269,7 @@ func (f *framer) join(r record, extra []byte) string {
 	return f.joined.String()[at:]
 }
 
-// excerpt is the start of a record, for messages.
+// excerpt is the start of a record that is too long to be kept.
 func excerpt(b []byte) string {
 	const most = 200
 	if len(b) > most {

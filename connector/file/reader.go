@@ -70,12 +70,17 @@ func (r *reader) malformed(rec record, problem string) *stream.MalformedError {
 	if f.skipping {
 		return &stream.MalformedError{Where: r.split.Path, Offset: f.skipStart, Line: f.skipLine, Problem: problem, Raw: f.skipRaw}
 	}
+	text := f.buf[rec.start:rec.end]
+	raw := excerpt(text)
+	if len(text) <= f.maxRecord {
+		raw = string(text)
+	}
 	return &stream.MalformedError{
 		Where:   r.split.Path,
 		Offset:  f.offset(rec.start),
 		Line:    f.lineOf(rec.start),
 		Problem: problem,
-		Raw:     excerpt(f.buf[rec.start:rec.end]),
+		Raw:     raw,
 	}
 }
 
