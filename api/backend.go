@@ -80,6 +80,20 @@ type Node struct {
 	// CPUs and MemoryBytes are those of its machine, 0 if that is not known.
 	CPUs        int   `json:"cpus"`
 	MemoryBytes int64 `json:"memory_bytes"`
+	// Sources are where the node that answers looks for others; of others it is not
+	// known.
+	Sources []NodeSource `json:"sources"`
+}
+
+// NodeSource is a source of addresses, such as a seed.
+type NodeSource struct {
+	Name string `json:"name"`
+	// Addresses is how many it last reported, Failed how many of them could not be
+	// joined.
+	Addresses int `json:"addresses"`
+	Failed    int `json:"failed"`
+	// Error is what is wrong with it, or with one of them; empty if nothing is.
+	Error string `json:"error"`
 }
 
 // DeployOptions change how a topology is deployed; the zero value changes nothing.

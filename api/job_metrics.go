@@ -41,6 +41,10 @@ func (c *call) ownMetrics() []Metric {
 		Label{"version", c.Version}, Label{"revision", c.Revision}, Label{"goversion", runtime.Version()})
 	g.add(Gauge, "cutwater_node_ready", "1 if the node can serve, else 0.", truth(c.Backend.Ready() == nil), Label{"node", self.ID})
 	g.add(Gauge, "cutwater_node_start_time_seconds", "When the node started, in seconds since 1970.", float64(self.StartedMs)/1000, Label{"node", self.ID})
+	for _, s := range self.Sources {
+		g.add(Gauge, "cutwater_discovery_failing", "1 if a source of addresses of other nodes has a problem, which GET /cutwater/v1/nodes names, else 0.",
+			truth(s.Error != ""), Label{"node", self.ID}, Label{"source", s.Name})
+	}
 	g.add(Gauge, "cutwater_node_heap_used_bytes", "Bytes of objects in the heap.", float64(used))
 	g.add(Gauge, "cutwater_node_heap_committed_bytes", "Bytes of the heap.", float64(committed))
 	g.add(Gauge, "cutwater_node_goroutines", "Goroutines of the process.", float64(runtime.NumGoroutine()))

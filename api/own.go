@@ -115,6 +115,9 @@ func (c *call) nodes() (Nodes, error) {
 		if n.Jobs == nil {
 			n.Jobs = []string{}
 		}
+		if n.Sources == nil {
+			n.Sources = []NodeSource{}
+		}
 		all.Nodes = append(all.Nodes, n)
 	}
 	return all, err

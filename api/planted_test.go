@@ -35,7 +35,7 @@ operators:
 `
 
 // plantedFault is something that goes wrong in a job on three nodes, and how it is named
-// there. In texts each N stands for a number.
+// there. In texts each N stands for a number, NODE for one of the nodes.
 type plantedFault struct {
 	name string
 	// change changes the topology: texts, and what stands for them.
@@ -54,8 +54,8 @@ var faults = []plantedFault{
 		name:   "lost acknowledgement",
 		begin:  func(p *planted) { p.World().Lose(to[*messages.AcknowledgeCheckpoint]("coordinator/")) },
 		end:    func(p *planted) { p.World().Lose(nil) },
-		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node b.N (operators [sums out]): it has done its part, and its acknowledgement was lost`,
-		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node b.N (operators [sums out]): it has done its part, and its acknowledgement was lost`,
+		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node NODE (operators [sums out]): it has done its part, and its acknowledgement was lost`,
+		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node NODE (operators [sums out]): it has done its part, and its acknowledgement was lost`,
 		metric: `cutwater_job_waits_for{cause="acknowledgement"} N`,
 	},
 	{
@@ -64,8 +64,8 @@ var faults = []plantedFault{
 			p.World().Hang(func(_ *testkit.Node, work string) bool { return strings.HasPrefix(work, "checkpoint ") })
 		},
 		end:    func(p *planted) { p.World().Hang(nil) },
-		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is in-N/N on node a.N (operators [in]): its state is being written to the checkpoint storage`,
-		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is in-N/N on node a.N (operators [in]): its state is being written to the checkpoint storage`,
+		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is in-N/N on node NODE (operators [in]): its state is being written to the checkpoint storage`,
+		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is in-N/N on node NODE (operators [in]): its state is being written to the checkpoint storage`,
 		metric: `cutwater_job_waits_for{cause="storage"} N`,
 	},
 	{
@@ -82,7 +82,7 @@ var faults = []plantedFault{
 		name:   "stuck sink",
 		begin:  func(p *planted) { p.World().Hang(func(_ *testkit.Node, work string) bool { return work == "out" }) },
 		end:    func(p *planted) { p.World().Hang(nil) },
-		status: `N of N tasks wait; the first is sums-N/N on node a.N: out has had no answer for N ms`,
+		status: `N of N tasks wait; the first is sums-N/N on node NODE: out has had no answer for N ms`,
 		event:  `task sums-N/N out unanswered: it is under way for N ms, and what it waits for has not answered`,
 		metric: `cutwater_job_waits_for{cause="operator"} N`,
 	},
@@ -90,6 +90,7 @@ var faults = []plantedFault{
 		name:   "lost majority of the voters",
 		change: []string{"parallelism: 3", "parallelism: 1"},
 		begin: func(p *planted) {
+			p.until("completed") // the next one has no id then
 			p.Isolate("a", true)
 			p.Isolate("b", true)
 		},
@@ -97,16 +98,16 @@ var faults = []plantedFault{
 			p.Isolate("a", false)
 			p.Isolate("b", false)
 		},
-		status: `the metadata store has not answered for N ms: the completion of checkpoint N: metadata: the store is not available now`,
-		event:  `outcome unknown of the completion of checkpoint N: metadata: the store is not available now`,
+		status: `no checkpoint was started: metadata: the store is not available now`,
+		event:  `request failed CHECKPOINT TRIGGER_CHECKPOINT_FAILURE: metadata: the store is not available now`,
 		metric: `cutwater_job_waits_for{cause="metadata"} N`,
 	},
 	{
 		name:   "full disk",
 		begin:  func(p *planted) { p.World().DiskFull(true) },
 		end:    func(p *planted) { p.World().DiskFull(false) },
-		status: `space on a disk: operator "out" failed in task sums-N/N on node a.N: operator: task must be restored: sink "out" could not prepare checkpoint N: file sink "out": make the file /job/out/.cutwater/N/out-N-N-N-N-N: write /job/out/.cutwater/N/out-N-N-N-N-N: no space left on device: look at the disk; the job restarts from its last checkpoint`,
-		event:  `job RUNNING -> FAILING: operator "out" failed in task sums-N/N on node a.N: operator: task must be restored: sink "out" could not prepare checkpoint N: file sink "out": make the file /job/out/.cutwater/N/out-N-N-N-N-N: write /job/out/.cutwater/N/out-N-N-N-N-N: no space left on device: look at the disk; the job restarts from its last checkpoint`,
+		status: `space on a disk: operator "out" failed in task sums-N/N on node NODE: operator: task must be restored: sink "out" could not prepare checkpoint N: file sink "out": make the file /job/out/.cutwater/N/out-N-N-N-N-N: write /job/out/.cutwater/N/out-N-N-N-N-N: no space left on device: look at the disk; the job restarts from its last checkpoint`,
+		event:  `job RUNNING -> FAILING: operator "out" failed in task sums-N/N on node NODE: operator: task must be restored: sink "out" could not prepare checkpoint N: file sink "out": make the file /job/out/.cutwater/N/out-N-N-N-N-N: write /job/out/.cutwater/N/out-N-N-N-N-N: no space left on device: look at the disk; the job restarts from its last checkpoint`,
 		metric: `cutwater_job_waits_for{cause="space"} N`,
 	},
 	{
@@ -123,9 +124,9 @@ var faults = []plantedFault{
 		name:   "skewed clock",
 		begin:  func(p *planted) { p.others(func(n *testkit.Node) { n.SetClock(3_600_000) }) },
 		end:    func(p *planted) { p.others(func(n *testkit.Node) { n.SetClock(0) }) },
-		status: `the clock of node c.N is N ms ahead of this node's; nothing but what people read depends on it; set it`,
-		event:  `the clock of node b.N is N ms ahead of this node's; nothing but what people read depends on it; set it`,
-		metric: `cutwater_job_clock_ahead_ms{tm_id="b.N"} N.N+N`,
+		status: `the clock of node NODE is N ms ahead of this node's; nothing but what people read depends on it; set it`,
+		event:  `the clock of node NODE is N ms ahead of this node's; nothing but what people read depends on it; set it`,
+		metric: `cutwater_job_clock_ahead_ms{tm_id="NODE"} N.N+N`,
 	},
 	{
 		name: "slow task",
@@ -133,8 +134,8 @@ var faults = []plantedFault{
 			p.World().Lose(func(a protocol.Address, _ proto.Message) bool { return strings.Contains(string(a), "|task/") })
 		},
 		end:    func(p *planted) { p.World().Lose(nil) },
-		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node b.N (operators [sums out]): it does not answer, so it is busy with a record or in a call of an operator, or its node does not reach this one`,
-		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node b.N (operators [sums out]): it does not answer, so it is busy with a record or in a call of an operator, or its node does not reach this one`,
+		status: `checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node NODE (operators [sums out]): it does not answer, so it is busy with a record or in a call of an operator, or its node does not reach this one`,
+		event:  `late: checkpoint N is under way for N ms: N of N tasks have not acknowledged it; the first is sums-N/N on node NODE (operators [sums out]): it does not answer, so it is busy with a record or in a call of an operator, or its node does not reach this one`,
 		metric: `cutwater_job_waits_for{cause="task"} N`,
 	},
 	{
@@ -142,8 +143,8 @@ var faults = []plantedFault{
 		change: []string{"rate: 100", "rate: 2000"},
 		begin:  func(p *planted) { p.World().Lose(to[*messages.Credit]("task/")) },
 		end:    func(p *planted) { p.World().Lose(nil) },
-		status: `N of N tasks wait; the first is in-N/N on node a.N: c.N|task/N/sums-N/N/N has taken nothing from it for N ms`,
-		event:  `task in-N/N in blocked: for N ms there was no room for its output, and nothing was taken by c.N|task/N/sums-N/N/N: that task is busy, or gives no credit`,
+		status: `N of N tasks wait; the first is in-N/N on node NODE: NODE|task/N/sums-N/N/N has taken nothing from it for N ms`,
+		event:  `task in-N/N in blocked: for N ms there was no room for its output, and nothing was taken by NODE|task/N/sums-N/N/N: that task is busy, or gives no credit`,
 		metric: `cutwater_job_waits_for{cause="credit"} N`,
 	},
 }
@@ -186,10 +187,15 @@ func plant(t *testing.T, change ...string) *planted {
 		t.Fatalf("before anything is planted the job waits for %q, with %v", v.GetWaiting(), v.GetCheckpoints().GetCounts())
 	}
 	p.from = len(c.Events())
-	for !slices.ContainsFunc(p.Events()[p.from:], func(e string) bool { return strings.Contains(e, "triggered") }) {
-		c.Run(10 * time.Millisecond)
-	}
+	p.until("triggered")
 	return p
+}
+
+// until lets time pass until an event has that in it.
+func (p *planted) until(what string) {
+	for !slices.ContainsFunc(p.Events()[p.from:], func(e string) bool { return strings.Contains(e, what) }) {
+		p.Run(10 * time.Millisecond)
+	}
 }
 
 // others does it to the nodes that do not coordinate the job.
@@ -240,8 +246,14 @@ func (p *planted) look() sight {
 
 var digits = regexp.MustCompile(`\b[0-9a-f]*[0-9]+[0-9a-f]*\b`)
 
-// normal puts N for numbers, and for ids.
-func normal(s string) string { return digits.ReplaceAllString(s, "N") }
+// nodeName is a start of one of the nodes.
+var nodeName = regexp.MustCompile(`\b[abc]\.N\b`)
+
+// normal puts N for numbers and for ids, and NODE for nodes: which one it is depends on
+// chance.
+func normal(s string) string {
+	return nodeName.ReplaceAllString(digits.ReplaceAllString(s, "N"), "NODE")
+}
 
 // awaits lets time pass until it is so.
 func (p *planted) awaits(what string, limit time.Duration, is func(sight) bool, f plantedFault) {
@@ -278,7 +290,7 @@ func TestRunbookNamesCauses(t *testing.T) {
 			t.Errorf("docs/runbook.md has no row for the cause %s of cutwater_job_waits_for", cause)
 		}
 	}
-	for _, metric := range []string{"cutwater_job_clock_ahead_ms", "cutwater_job_waits"} {
+	for _, metric := range []string{"cutwater_job_clock_ahead_ms", "cutwater_job_waits", "cutwater_discovery_failing"} {
 		if !strings.Contains(string(text), "| `"+metric+"` |") {
 			t.Errorf("docs/runbook.md has no row for the alarm %s", metric)
 		}

@@ -28,6 +28,22 @@ func (e MetadataLed) String() string {
 	return fmt.Sprintf("this node leads the metadata in term %d", e.Term)
 }
 
+// SourceChanged: a source of addresses, such as a seed of --join, has a problem, another
+// one, or none any more.
+type SourceChanged struct {
+	Source string
+	// Error is empty if all is well.
+	Error string
+}
+
+// String is the event as one line.
+func (e SourceChanged) String() string {
+	if e.Error == "" {
+		return e.Source + ": nothing is wrong any more"
+	}
+	return e.Source + ": no node was joined: " + e.Error
+}
+
 // happened reports an event of this node.
 func (s *session) happened(e protocol.Event) {
 	job := ""

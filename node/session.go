@@ -39,6 +39,7 @@ type session struct {
 	transport atomic.Pointer[transport.Transport]
 	gossip    *membership.Membership
 	asker     *asker
+	discovery *discovery.Loop
 
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -218,12 +219,13 @@ func (s *session) startDiscovery() error {
 		}
 	}
 	sources = append(sources, discovery.Remembered{Peers: s.gossip.Peers})
-	loop := discovery.NewLoop(discovery.Config{Sources: sources, Join: s.gossip.Join, Seed: random(), Changed: func(status discovery.Status) {
+	s.discovery = discovery.NewLoop(discovery.Config{Sources: sources, Join: s.gossip.Join, Seed: random(), Changed: func(status discovery.Status) {
 		if status.Error != "" {
 			o.Log.Warn("no node was joined", "source", status.Name, "error", status.Error)
 		}
+		s.happened(SourceChanged{status.Name, status.Error})
 	}})
-	s.start(func() { loop.Run(s.ctx) })
+	s.start(func() { s.discovery.Run(s.ctx) })
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cutwater/cluster/discovery"
 	"cutwater/cluster/transport"
 	"cutwater/messages"
 )
@@ -71,6 +72,15 @@ func (m *Member) Nodes() ([]NodeStatus, error) {
 		})
 	}
 	return nodes, nil
+}
+
+// Discovery is what each source of addresses has done.
+func (m *Member) Discovery() []discovery.Status {
+	s, err := m.current()
+	if err != nil {
+		return nil
+	}
+	return s.discovery.Status()
 }
 
 // Ready tells why the node cannot serve now, or nil.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"cutwater/messages"
+	"cutwater/protocol"
+	"cutwater/protocol/checkpoint"
 )
 
 // A view says what the job waits for in one sentence and in one word, so that a person
@@ -37,6 +39,11 @@ func (h *History) explain(m *Master, v *messages.JobView) {
 		v.Waiting, v.Cause = full, messages.WaitCause_WAIT_SPACE
 	} else if v.Waiting != "" {
 		v.Cause = m.waitCause(v.NowMs)
+	} else if m.phase == running && h.notStarted != "" {
+		v.Waiting, v.Cause = "no checkpoint was started: "+h.notStarted, messages.WaitCause_WAIT_CHECKPOINT
+		if strings.HasPrefix(h.notStarted, "metadata: ") {
+			v.Cause = messages.WaitCause_WAIT_METADATA
+		}
 	} else if m.phase == running {
 		v.Waiting, v.Cause = waitingTask(v.Tasks)
 	}
@@ -46,6 +53,18 @@ func (h *History) explain(m *Master, v *messages.JobView) {
 		}
 	}
 	slices.SortFunc(v.Clocks, func(a, b *messages.ClockView) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+// heed takes in whether checkpoints can be started.
+func (h *History) heed(e protocol.Event) {
+	switch e := e.(type) {
+	case checkpoint.RequestFailed:
+		if e.Failed {
+			h.notStarted = cmp.Or(e.Cause, e.Reason.String())
+		}
+	case checkpoint.Triggered:
+		h.notStarted = ""
+	}
 }
 
 // waitingTask is what the first task waits for that says so.

@@ -19,6 +19,7 @@ type History struct {
 	statusMs   [messages.JobStatus_SUSPENDED + 1]int64 // 0: never
 	exceptions []*messages.ExceptionView               // oldest first
 	reports    map[string]*messages.TaskReport         // the last of each task, by name
+	notStarted string                                  // why no checkpoint was started, since one was
 	truncated  bool
 
 	attempt    uint32 // the newest
@@ -48,6 +49,7 @@ func (h *History) Observe(m *Master, events []protocol.Event) {
 		}
 	}
 	for _, e := range events {
+		h.heed(e)
 		switch e := e.(type) {
 		case StatusChanged:
 			h.statusMs[e.To] = m.nowMs

@@ -1,11 +1,15 @@
 package chaos
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -90,7 +94,7 @@ func TestBugLog_H01_LongPartition(t *testing.T) {
 	cut := c.nodes[2:]
 	c.split(t, cut, c.nodes[:2], silent)
 	await(t, "both sides have forgotten each other", func() bool { return c.alive(t, c.nodes[2]) == 1 && c.alive(t, c.nodes[0]) == 2 })
-	time.Sleep(5 * time.Second) // the preset forgets the dead after 1 s
+	time.Sleep(5 * time.Second) // the preset forgets the dead after 1 s, and nothing tells of it
 	c.split(t, cut, c.nodes[:2], nothing)
 	took, err := c.awaitOne(t.Context(), healTime)
 	if err != nil {
@@ -149,14 +153,46 @@ func TestBugLog_H03_LeaderPauses(t *testing.T) {
 	if old == nil {
 		t.Fatal("nobody leads")
 	}
+	id := old.id(t)
 	old.signal(syscall.SIGSTOP, false)
 	await(t, "another node leads", func() bool { now := c.leader(t.Context()); return now != nil && now != old })
-	time.Sleep(3 * time.Second) // the new leader's coordinators work
+	await(t, "the others coordinate the job", func() bool {
+		now := c.leader(t.Context())
+		return now != nil && now != old && c.coordinatedElsewhere(t.Context(), now, id)
+	})
 	old.signal(syscall.SIGCONT, false)
 	if _, err := c.awaitOne(t.Context(), healTime); err != nil {
 		t.Fatal(err)
 	}
 	c.check(t, r, j)
+}
+
+// id is the node's id, from its data folder.
+func (n *node) id(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.dir, "node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nid ")
+	id, _, _ := strings.Cut(rest, "\n")
+	return id
+}
+
+// coordinatedElsewhere reports whether, as n says, all jobs have a coordinator on another
+// node than that.
+func (c *cluster) coordinatedElsewhere(ctx context.Context, n *node, id string) bool {
+	a := c.ask(ctx, n, "jobs", "-a", "-o", "json")
+	var jobs []struct{ Status, Coordinator string }
+	if a.code != 0 || json.Unmarshal([]byte(a.stdout), &jobs) != nil {
+		return false
+	}
+	for _, j := range jobs {
+		if j.Coordinator == id && j.Status != "FINISHED" {
+			return false
+		}
+	}
+	return len(jobs) > 0
 }
 
 // check waits for the end of the job, which must be exact, and looks for terms with two

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutwater/api"
+	"cutwater/cluster/discovery"
 	"cutwater/cluster/metadata"
 	"cutwater/cluster/transport"
 	"cutwater/messages"
@@ -35,6 +36,14 @@ func (b backend) Self() api.Node {
 		return b.nodeOf(n, time.Now())
 	}
 	return api.Node{Name: b.Name()} // it has not looked around yet
+}
+
+// sourcesOf are where a member looks for others.
+func sourcesOf(all []discovery.Status) (sources []api.NodeSource) {
+	for _, s := range all {
+		sources = append(sources, api.NodeSource{Name: s.Name, Addresses: s.Addresses, Failed: s.Failed, Error: s.Error})
+	}
+	return sources
 }
 
 // selfOf is what a member knows of itself.
@@ -77,7 +86,7 @@ func (b backend) nodeOf(n node.NodeStatus, now time.Time) api.Node {
 		out.SlotsTotal, out.SlotsFree = 0, 0
 	}
 	if n.Name == b.Name() {
-		out.StartedMs, out.CPUs = b.Started().UnixMilli(), runtime.NumCPU()
+		out.StartedMs, out.CPUs, out.Sources = b.Started().UnixMilli(), runtime.NumCPU(), sourcesOf(b.Discovery())
 	}
 	return out
 }

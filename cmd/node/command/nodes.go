@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutwater/api"
+	"cutwater/cluster/discovery"
+	"cutwater/node"
 )
 
 // nodeJSON is an element of the array that nodes -o json prints.
@@ -59,7 +61,17 @@ A voter has a vote in the log of the cluster's metadata, of which one leads: "le
 		if *output == jsonText {
 			return printJSON(cmd, nodesOf(nodes))
 		}
-		return nodesTable(cmd, nodes, time.Now())
+		if err := nodesTable(cmd, nodes, time.Now()); err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			for _, s := range n.Sources {
+				if s.Error != "" && s.Name != (discovery.Remembered{}).Name() { // the dead are in the table
+					fmt.Fprintf(cmd.ErrOrStderr(), "node %s: %s\n", shortID(n.ID), node.SourceChanged{Source: s.Name, Error: s.Error})
+				}
+			}
+		}
+		return nil
 	}
 	return cmd
 }
