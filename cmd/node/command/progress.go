@@ -53,6 +53,7 @@ type progress struct {
 	// cause is why the attempt failed; shown are the panics whose stack was
 	// printed.
 	cause string
+	part  string // which tasks restart, if not all
 	shown map[string]bool
 	// alike counts the restarts because of causeBefore since the last checkpoint.
 	alike       int
@@ -116,14 +117,16 @@ func (p *progress) event(e protocol.Event) {
 		p.status = e.To
 		switch e.To {
 		case messages.JobStatus_FAILING:
-			p.cause = e.Cause // printed with what happens next
+			p.cause, p.part = e.Cause, "" // printed with what happens next
 		case messages.JobStatus_RESTARTING:
 		default:
 			p.print("job " + e.To.String())
 		}
+	case job.RegionFailed:
+		p.cause, p.part = e.Cause, fmt.Sprintf("; of %d tasks %d restart, and the others go on", e.Of, e.Tasks)
 	case job.RestartDelayed:
 		p.restarts++
-		p.print(fmt.Sprintf("restart %d in %d ms, because %s", p.restarts, e.DelayMs, p.cause))
+		p.print(fmt.Sprintf("restart %d in %d ms, because %s%s", p.restarts, e.DelayMs, p.cause, p.part))
 		p.stuck()
 	case checkpoint.Completed:
 		p.alike = 0
