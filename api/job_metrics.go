@@ -153,6 +153,13 @@ func jobMetricsOf(g *gathering, v *messages.JobView, host string) {
 	gauge("cutwater_job_epoch", "The epoch of the job's coordinator.", float64(v.Epoch))
 	gauge("cutwater_job_stale_messages", "Messages that were dropped because they belong to another life of the job.", float64(v.Stale))
 	gauge("cutwater_job_waits", "1 if the job waits for something, which its view names, else 0.", truth(v.Waiting != ""))
+	var local, remote uint64
+	for _, t := range v.Tasks {
+		local += t.Report.GetRestoredLocalBytes()
+		remote += t.Report.GetRestoredRemoteBytes()
+	}
+	gauge("cutwater_job_restored_local_bytes", "Bytes of keyed state that the tasks of this attempt restored from copies on their nodes.", float64(local))
+	gauge("cutwater_job_restored_remote_bytes", "Bytes of keyed state that they restored from the checkpoint directory.", float64(remote))
 	for s := messages.JobStatus_CREATED; s <= messages.JobStatus_SUSPENDED; s++ {
 		g.add(Gauge, "cutwater_job_status", "1 for the status of the job, 0 for all others.", truth(s == v.Status),
 			append(job[:len(job):len(job)], Label{"status", statusName(s)})...)

@@ -39,6 +39,8 @@ func TestMetrics(t *testing.T) {
 		`flink_taskmanager_job_task_numRecordsIn{host="127.0.0.1",tm_id="` + b.Node.Name + `",job_id="` + apitest.Running + `"`,
 		`flink_taskmanager_job_task_numRecordsOut{host="127.0.0.1",tm_id="` + b.Node.Name + `",job_id="` + apitest.Running + `"`,
 		"cutwater_job_waits_for" + job + `,cause="slots"} 0`,
+		"cutwater_job_restored_local_bytes" + job + "} 600",
+		"cutwater_job_restored_remote_bytes" + job + "} 40",
 		"flink_jobmanager_taskSlotsTotal{host=\"127.0.0.1\"} 8",
 		"cutwater_transport_dropped_total 5",
 		`cutwater_job_answers{job_id="` + apitest.Unchecked + `"} 1`,

@@ -2,11 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
+	"cutwater/cluster/metadata"
 	"cutwater/messages"
 	"cutwater/protocol/job"
-	"cutwater/protocol/metadata"
+	machine "cutwater/protocol/metadata"
 )
 
 // SweepCopies deletes the copies of state files that no task here needs any more: those
@@ -33,9 +36,32 @@ func (r *Runtime) SweepCopies(ctx context.Context) error {
 	return err
 }
 
+// sweepEvery is how often a node sweeps its copies.
+const sweepEvery = 10 * time.Second
+
+// sweepCopies sweeps the node's copies as long as the session lives. Where it cannot, the
+// copies take space and do no other harm.
+func (s *session) sweepCopies() {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		err := s.runtime.SweepCopies(s.ctx)
+		if err != nil && s.ctx.Err() == nil && !failing && !errors.Is(err, metadata.ErrUnavailable) {
+			s.member.options.Log.Warn("copies of state that are not needed any more stay in the data folder", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // needsCopies reports whether a node on which no task of the job runs may get some.
 func needsCopies(r *messages.JobRecord, node string) bool {
-	if r.GetJob() == "" || metadata.Ended(r.GetStatus()) || !r.GetSettings().GetLocalRecovery() {
+	if r.GetJob() == "" || machine.Ended(r.GetStatus()) || !r.GetSettings().GetLocalRecovery() {
 		return false
 	}
 	return r.GetDeployment() == nil || slices.ContainsFunc(r.Deployment.Slots, func(s *messages.NodeSlots) bool { return job.SameNode(s.Node, node) })

@@ -151,6 +151,7 @@ func (p *Process) Close() error {
 	var late error
 	if p.Runtime != nil {
 		late = p.stopActors(closeTimeout)
+		_ = p.SweepCopies(context.Background()) // what stays takes space, until the next time
 	}
 	p.pool.Close()
 	return errors.Join(late, p.metadata.Close(), p.lock.Close())

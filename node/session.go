@@ -91,6 +91,7 @@ func openSession(m *Member, patient bool) (s *session, err error) {
 	close(s.opened)
 	s.start(s.look)
 	s.start(s.lead)
+	s.start(s.sweepCopies)
 	if err = s.startDiscovery(); err != nil {
 		return s, err
 	}

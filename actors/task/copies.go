@@ -14,8 +14,9 @@ import (
 // files that it writes, and what it restored from there. Without local recovery there is
 // no store, and all was read from the checkpoint directory.
 type copies struct {
-	store    *local.Store // nil: none are kept
-	restored restoredBytes
+	store    *local.Store  // nil: none are kept
+	restored restoredBytes // the Executor's, until all is restored
+	told     restoredBytes // the same from then on
 }
 
 // restoredBytes are the sizes of the state files that were read: copies, and files of
@@ -59,7 +60,8 @@ func (c *copies) loaded(ctx context.Context, h *messages.StateHandle, r storage.
 
 // tellRestored says where the state came from.
 func (t *Task) tellRestored() {
-	if r := t.copies.restored; t.copies.store != nil && r != (restoredBytes{}) {
+	t.copies.told = t.copies.restored
+	if r := t.copies.told; t.copies.store != nil && r != (restoredBytes{}) {
 		t.event("", "restored", fmt.Sprintf("%d bytes from copies on this node, %d from %s", r.local, r.remote, t.deploy.Settings.GetCheckpointing().GetDir()))
 	}
 }

@@ -51,7 +51,9 @@ func (t *Task) tellReport() {
 		return
 	}
 	cause, waiting := t.lookAtWaits()
+	restored := t.copies.told
 	t.toCoordinator(&messages.TaskReport{Fence: t.fence, Task: t.deploy.Task,
 		RecordsIn: t.counts.records, BytesIn: t.counts.bytes, RecordsOut: t.out.sent.records, BytesOut: t.out.sent.bytes,
-		BackPressuredMs: t.out.pressure.ms(t.monotonicMs()), Cause: cause, Waiting: waiting})
+		BackPressuredMs: t.out.pressure.ms(t.monotonicMs()), Cause: cause, Waiting: waiting,
+		RestoredLocalBytes: restored.local, RestoredRemoteBytes: restored.remote})
 }

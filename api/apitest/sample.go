@@ -85,7 +85,7 @@ func view(job, node string) *messages.JobView {
 	}
 	for subtask := range uint32(2) {
 		v.Tasks = append(v.Tasks, &messages.TaskView{Task: &messages.TaskId{Vertex: daily, Subtask: subtask}, Node: node, State: messages.TaskState_TASK_RUNNING,
-			SinceMs: startMs + 5000, DeployedMs: startMs + 4500, Report: &messages.TaskReport{RecordsIn: 880, BytesIn: 29_000}})
+			SinceMs: startMs + 5000, DeployedMs: startMs + 4500, Report: &messages.TaskReport{RecordsIn: 880, BytesIn: 29_000, RestoredLocalBytes: 300, RestoredRemoteBytes: 20}})
 	}
 	nan, values := &messages.SeriesView{P50: math.NaN(), P90: math.NaN(), P95: math.NaN(), P99: math.NaN(), P999: math.NaN()},
 		&messages.SeriesView{Count: 2, Min: 1, Max: 3, Avg: 2, P50: 2, P90: 3, P95: 3, P99: 3, P999: 3}

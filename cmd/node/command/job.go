@@ -60,6 +60,10 @@ type restoredJSON struct {
 	Checkpoint uint64 `json:"checkpoint"`
 	Location   string `json:"location"`
 	At         stamp  `json:"at"`
+	// LocalBytes were read from copies on the nodes of the tasks, RemoteBytes from
+	// Location, as far as the tasks have told; both are 0 without keyed state in files.
+	LocalBytes  uint64 `json:"local_bytes"`
+	RemoteBytes uint64 `json:"remote_bytes"`
 }
 
 func newJob() *cobra.Command {
@@ -120,7 +124,8 @@ func jobOf(v *messages.JobView) jobJSON {
 		out.Checkpoints.Last = &one
 	}
 	if r := c.GetLatestRestored(); r != nil {
-		out.Checkpoints.Restored = &restoredJSON{r.Checkpoint, r.Location, stamp(r.RestoredMs)}
+		local, remote := restoredBytes(v)
+		out.Checkpoints.Restored = &restoredJSON{r.Checkpoint, r.Location, stamp(r.RestoredMs), local, remote}
 	}
 	return out
 }
@@ -162,13 +167,32 @@ func printJob(cmd *cobra.Command, v *messages.JobView, now time.Time) error {
 		line("checkpoints", checkpointsText(v.Checkpoints, now))
 	}
 	if r := v.Checkpoints.GetLatestRestored(); r != nil {
-		line("restored", fmt.Sprintf("checkpoint %d %s", r.Checkpoint, r.Location))
+		line("restored", fmt.Sprintf("checkpoint %d %s", r.Checkpoint, r.Location)+restoredText(v))
 	}
 	if len(v.Tasks) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out)
 	return tasksTable(cmd, v, now)
+}
+
+// restoredBytes is what the tasks of the attempt restored of keyed state: from copies on
+// their nodes, and from the checkpoint directory.
+func restoredBytes(v *messages.JobView) (local, remote uint64) {
+	for _, t := range v.Tasks {
+		local += t.Report.GetRestoredLocalBytes()
+		remote += t.Report.GetRestoredRemoteBytes()
+	}
+	return local, remote
+}
+
+// restoredText says so where something was read from a copy.
+func restoredText(v *messages.JobView) string {
+	local, remote := restoredBytes(v)
+	if local == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of it from copies on the nodes, %s from there", size(local), size(remote))
 }
 
 func coordinatorText(v *messages.JobView) string {
