@@ -53,7 +53,7 @@ func NewControl(c ControlConfig) (*Control, error) {
 	if err := agent.Spawn(s, agent.Config{Start: control.coordinate, Coordinators: control.Coordinating, Leader: control.leader}); err != nil {
 		return nil, err
 	}
-	err := dispatcher.Spawn(s, dispatcher.Config{Jobs: c.Runtime.deps.Metadata.Jobs, Nodes: control.offers, Event: c.Event})
+	err := dispatcher.Spawn(s, dispatcher.Config{Jobs: c.Runtime.deps.Metadata.Standing, Nodes: control.offers, Event: c.Event})
 	return control, err
 }
 

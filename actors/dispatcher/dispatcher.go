@@ -21,9 +21,10 @@ const generationBits = 40
 
 // Config is what a node gives its dispatcher. Event may be nil.
 type Config struct {
-	// Jobs reads all jobs from the metadata store, linearizably (metadata.Store has
-	// it). It may block: it runs on the Executor.
-	Jobs func(context.Context) ([]*messages.JobRecord, error)
+	// Jobs reads how the jobs stand that have changed since a revision, from the metadata
+	// store, linearizably (Standing of metadata.Store). It may block: it runs on the
+	// Executor.
+	Jobs func(ctx context.Context, since uint64) (records []*messages.JobRecord, revision uint64, err error)
 	// Nodes returns the nodes that live, this one too. It is called in the actor when
 	// a leadership begins and after each NodesChanged, and must not block.
 	Nodes func() []dispatch.Node
@@ -92,7 +93,7 @@ func (d *Dispatcher) lead(nowMs int64, m *messages.LeadershipChanged) {
 // carryOut does what the machine asks for, in its order.
 func (d *Dispatcher) carryOut(e *protocol.Effects) {
 	for _, w := range e.Work {
-		d.read(w.Op)
+		d.read(w.Op, w.Task.(*messages.ReadJobs).Since)
 	}
 	for _, s := range e.Send {
 		d.self.Send(s.To, s.Message)
@@ -108,13 +109,13 @@ func (d *Dispatcher) carryOut(e *protocol.Effects) {
 	}
 }
 
-// read lists the jobs, which is all the work that there is.
-func (d *Dispatcher) read(op uint64) {
+// read reads the jobs, which is all the work that there is.
+func (d *Dispatcher) read(op, since uint64) {
 	done := &messages.WorkDone{Op: op, Attempt: d.terms}
-	d.self.System.Executor().Run("reading all jobs",
+	d.self.System.Executor().Run("reading the jobs",
 		func(ctx context.Context) error {
-			jobs, err := d.config.Jobs(ctx)
-			done.Result = &messages.WorkDone_JobsRead{JobsRead: &messages.JobsRead{Jobs: jobs}}
+			jobs, revision, err := d.config.Jobs(ctx, since)
+			done.Result = &messages.WorkDone_JobsRead{JobsRead: &messages.JobsRead{Jobs: jobs, Revision: revision}}
 			return err
 		},
 		func(err error) {

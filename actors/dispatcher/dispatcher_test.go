@@ -22,6 +22,7 @@ type rig struct {
 	jobs   []*messages.JobRecord
 	fail   error // of the next readings
 	reads  int
+	since  uint64 // of the last reading
 	nodes  []dispatch.Node
 	events []string
 	term   uint64
@@ -34,9 +35,9 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	err := Spawn(r.System, Config{
-		Jobs: func(context.Context) ([]*messages.JobRecord, error) {
-			r.reads++
-			return r.jobs, r.fail
+		Jobs: func(_ context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+			r.reads, r.since = r.reads+1, since
+			return r.jobs, 42, r.fail
 		},
 		Nodes: func() []dispatch.Node { return r.nodes },
 		Event: func(e protocol.Event) { r.events = append(r.events, e.String()) },
@@ -153,5 +154,8 @@ func TestLeadershipsAreApart(t *testing.T) {
 	r.Deliver("n1|dispatcher", &messages.TimerFired{Key: "dispatch/tick", Generation: 2<<generationBits | 1})
 	if r.reads != reads+1 {
 		t.Fatal("its own timer did not")
+	}
+	if r.since != 42 {
+		t.Fatalf("it read since %d, and knows 42", r.since)
 	}
 }

@@ -100,6 +100,14 @@ func (m *member) Jobs(ctx context.Context) ([]*messages.JobRecord, error) {
 	return m.group.Jobs(ctx)
 }
 
+// Standing implements Store.
+func (m *member) Standing(ctx context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+	if err := m.read(); err != nil {
+		return nil, 0, err
+	}
+	return m.group.Standing(ctx, since)
+}
+
 // Close implements Store; the group stays.
 func (m *member) Close() error {
 	m.closed = true

@@ -149,6 +149,16 @@ func (l *Local) Jobs(context.Context) ([]*messages.JobRecord, error) {
 	return l.machine.Jobs(), nil
 }
 
+// Standing implements Store.
+func (l *Local) Standing(_ context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, 0, err
+	}
+	return l.machine.Standing(since), l.machine.Index(), nil
+}
+
 func (l *Local) usable() error {
 	if l.closed {
 		return ErrClosed

@@ -30,6 +30,11 @@ type Store interface {
 	Job(ctx context.Context, job string) (*messages.JobRecord, error)
 	// Jobs reads all records, ordered by job id.
 	Jobs(ctx context.Context) ([]*messages.JobRecord, error)
+	// Standing reads, linearizably, how those jobs stand that have changed in this since
+	// a revision, and the revision for the next reading: of each record the epoch, the
+	// coordinator, the status and the deployment. 0 reads all. A revision serves as
+	// long as the same node leads.
+	Standing(ctx context.Context, since uint64) (records []*messages.JobRecord, revision uint64, err error)
 	// Close releases the store; later calls return ErrClosed.
 	Close() error
 }

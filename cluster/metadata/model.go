@@ -129,6 +129,16 @@ func (m *Model) Jobs(context.Context) ([]*messages.JobRecord, error) {
 	return m.machine.Jobs(), nil
 }
 
+// Standing implements Store.
+func (m *Model) Standing(_ context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, 0, ErrClosed
+	}
+	return m.machine.Standing(since), m.machine.Index(), nil
+}
+
 // Close implements Store.
 func (m *Model) Close() error {
 	m.mu.Lock()
@@ -174,6 +184,13 @@ func (s *session) Jobs(ctx context.Context) ([]*messages.JobRecord, error) {
 		return nil, err
 	}
 	return s.model.Jobs(ctx)
+}
+
+func (s *session) Standing(ctx context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+	if err := s.usable(); err != nil {
+		return nil, 0, err
+	}
+	return s.model.Standing(ctx, since)
 }
 
 func (s *session) Close() error {

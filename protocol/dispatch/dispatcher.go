@@ -69,12 +69,13 @@ type Dispatcher struct {
 	learned   bool                // Granting was said
 	stale     uint64              // messages of jobs, epochs, terms and readings that are over
 
-	reading uint64 // the operation that reads the jobs; 0: none does
-	askedMs int64  // when it began
-	again   bool   // a job has changed since then
-	read    bool   // one has succeeded
-	readMs  int64  // when the last that has began
-	unread  bool   // the last one failed
+	revision uint64 // up to which the jobs were read
+	reading  uint64 // the operation that reads the jobs; 0: none does
+	askedMs  int64  // when it began
+	again    bool   // a job has changed since then
+	read     bool   // one has succeeded
+	readMs   int64  // when the last that has began
+	unread   bool   // the last one failed
 }
 
 // job is what the dispatcher knows of a job that has not ended.
@@ -190,10 +191,10 @@ func (d *Dispatcher) jobsChanged() {
 	d.readJobs()
 }
 
-// readJobs asks the metadata store for all jobs.
+// readJobs asks the metadata store which jobs have changed.
 func (d *Dispatcher) readJobs() {
 	d.reading, d.askedMs, d.again = d.ops.Next(), d.elapsedMs, false
-	d.eff.Work = append(d.eff.Work, protocol.Work{Op: d.reading, Task: &messages.ReadJobs{}})
+	d.eff.Work = append(d.eff.Work, protocol.Work{Op: d.reading, Task: &messages.ReadJobs{Since: d.revision}})
 }
 
 // workDone takes the jobs in.
@@ -214,7 +215,7 @@ func (d *Dispatcher) workDone(w *messages.WorkDone) {
 	for _, r := range w.GetJobsRead().GetJobs() {
 		d.record(r)
 	}
-	d.read, d.readMs = true, d.askedMs
+	d.read, d.readMs, d.revision = true, d.askedMs, w.GetJobsRead().GetRevision()
 	if d.again {
 		d.readJobs()
 	}

@@ -74,6 +74,7 @@ func (m *Machine) registerJob(c *messages.RegisterJob) *messages.MetadataResult 
 }
 
 func (m *Machine) fill(r *messages.JobRecord, c *messages.RegisterJob) *messages.JobRecord {
+	m.stands(r.Job)
 	r.Name = c.Name
 	r.Graph = proto.CloneOf(c.Graph)
 	r.Settings = proto.CloneOf(c.Settings)
@@ -104,6 +105,7 @@ func (m *Machine) startEpoch(c *messages.StartEpoch) *messages.MetadataResult {
 	case Ended(r.Status):
 		return refused("job %s (%s) has ended as %s; register it again to start it", c.Job, r.Name, r.Status)
 	}
+	m.stands(r.Job)
 	r.Epoch++
 	r.Coordinator = c.Coordinator
 	return applied(r)
@@ -121,6 +123,7 @@ func (m *Machine) setStatus(c *messages.SetJobStatus) *messages.MetadataResult {
 	case Ended(r.Status) && r.Status != c.Status:
 		return refused("job %s has ended as %s and cannot become %s", c.Job, r.Status, c.Status)
 	}
+	m.stands(r.Job)
 	r.Status = c.Status
 	r.Deployment = nil
 	if c.Status == messages.JobStatus_RUNNING {

@@ -16,6 +16,11 @@ type Machine struct {
 	index uint64
 	jobs  []*messages.JobRecord // ordered by job id
 
+	// stood is the index of the command that last changed how a job stands, by job. It
+	// is no part of the state: one that is not in it is as old as the snapshot.
+	stood    map[string]uint64
+	restored uint64 // the index of the snapshot
+
 	clusterID string // empty until FoundCluster
 	yieldedTo string // empty until YieldCluster
 
@@ -74,6 +79,29 @@ func (m *Machine) Jobs() []*messages.JobRecord {
 	return records
 }
 
+// Standing returns how those jobs stand that changed in this behind the command since,
+// ordered by job id: copies of the records with the epoch, the coordinator, the status
+// and the deployment alone. 0 returns all.
+func (m *Machine) Standing(since uint64) (records []*messages.JobRecord) {
+	for _, r := range m.jobs {
+		if since == 0 || m.stoodAt(r.Job) > since {
+			records = append(records, &messages.JobRecord{Job: r.Job, Epoch: r.Epoch, Coordinator: r.Coordinator, Status: r.Status,
+				Deployment: proto.CloneOf(r.Deployment)})
+		}
+	}
+	return records
+}
+
+func (m *Machine) stoodAt(job string) uint64 { return max(m.stood[job], m.restored) }
+
+// stands notes that the running command changes how a job stands.
+func (m *Machine) stands(job string) {
+	if m.stood == nil {
+		m.stood = make(map[string]uint64)
+	}
+	m.stood[job] = m.index
+}
+
 // Snapshot returns a copy of the whole state.
 func (m *Machine) Snapshot() *messages.MetadataSnapshot {
 	return &messages.MetadataSnapshot{Index: m.index, Jobs: m.Jobs(), ClusterId: m.clusterID, YieldedTo: m.yieldedTo,
@@ -91,6 +119,7 @@ func (m *Machine) Restore(s *messages.MetadataSnapshot) error {
 	}
 	s = proto.CloneOf(s)
 	m.index, m.jobs, m.clusterID, m.yieldedTo, m.supersedes = s.Index, s.Jobs, s.ClusterId, s.YieldedTo, s.Supersedes
+	m.stood, m.restored = nil, s.Index
 	return nil
 }
 

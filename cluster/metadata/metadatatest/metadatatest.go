@@ -124,6 +124,27 @@ func Run(t *testing.T, open func(t *testing.T) metadata.Store, reopen func(t *te
 		}
 	})
 
+	// How jobs stand is read from a revision on.
+	t.Run("standing", func(t *testing.T) {
+		s := open(t)
+		defer closeStore(t, s)
+		for _, n := range []int{2, 1} {
+			want(t, s, Register(fmt.Sprintf("%032x", n)), messages.MetadataOutcome_APPLIED)
+		}
+		all, revision, err := s.Standing(context.Background(), 0)
+		if err != nil || len(all) != 2 || all[0].Job != fmt.Sprintf("%032x", 1) || all[0].Graph != nil {
+			t.Fatalf("the jobs stand as %v, %v", all, err)
+		}
+		want(t, s, StartEpoch(fmt.Sprintf("%032x", 2)), messages.MetadataOutcome_APPLIED)
+		changed, next, err := s.Standing(context.Background(), revision)
+		if err != nil || len(changed) != 1 || changed[0].Epoch != 1 || next <= revision {
+			t.Fatalf("changed since %d are %v at %d, %v", revision, changed, next, err)
+		}
+		if changed, _, err = s.Standing(context.Background(), next); err != nil || len(changed) != 0 {
+			t.Fatalf("changed since %d are %v, %v", next, changed, err)
+		}
+	})
+
 	// Jobs are listed in the order of their ids.
 	t.Run("list", func(t *testing.T) {
 		s := open(t)

@@ -53,7 +53,8 @@ func (s *Store) Job(ctx context.Context, job string) (*messages.JobRecord, error
 	if job == "" {
 		return &messages.JobRecord{}, nil
 	}
-	records, err := s.read(ctx, job)
+	response, err := s.read(ctx, &messages.ReadRecords{Job: job})
+	records := response.GetJobs()
 	switch {
 	case err != nil:
 		return nil, err
@@ -64,29 +65,40 @@ func (s *Store) Job(ctx context.Context, job string) (*messages.JobRecord, error
 }
 
 // Jobs implements metadata.Store.
-func (s *Store) Jobs(ctx context.Context) ([]*messages.JobRecord, error) { return s.read(ctx, "") }
+func (s *Store) Jobs(ctx context.Context) ([]*messages.JobRecord, error) {
+	response, err := s.read(ctx, &messages.ReadRecords{})
+	return response.GetJobs(), err
+}
 
-func (s *Store) read(ctx context.Context, job string) (records []*messages.JobRecord, err error) {
+// Standing implements metadata.Store.
+func (s *Store) Standing(ctx context.Context, since uint64) ([]*messages.JobRecord, uint64, error) {
+	response, err := s.read(ctx, &messages.ReadRecords{Standing: true, Since: since})
+	return response.GetJobs(), response.GetRevision(), err
+}
+
+func (s *Store) read(ctx context.Context, what *messages.ReadRecords) (response *messages.MetadataResponse, err error) {
 	err = s.ask(ctx, func(ctx context.Context, leader Leadership, changed <-chan struct{}) error {
 		var err error
 		if leader.Here {
 			if err = s.confirm(ctx, leader.Term); err == nil {
-				records, err = s.readJobs(job)
+				response = &messages.MetadataResponse{}
+				err = s.readJobs(what, response)
 			}
 			return err
 		}
-		request := &messages.MetadataRequest{Request: &messages.MetadataRequest_Read{Read: &messages.ReadRecords{Job: job}}}
-		response, sent, err := s.forward(ctx, leader, changed, request)
+		var sent bool
+		request := &messages.MetadataRequest{Request: &messages.MetadataRequest_Read{Read: what}}
+		response, sent, err = s.forward(ctx, leader, changed, request)
 		switch {
 		case err != nil && sent:
 			return fmt.Errorf("%w: %w", errElsewhere, err) // a read may be repeated
-		case err != nil:
-			return err
 		}
-		records = response.Jobs
-		return nil
+		return err
 	})
-	return records, err
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
 }
 
 // ask calls once with the leader of the moment, and again after errElsewhere, until

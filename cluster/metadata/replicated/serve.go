@@ -97,7 +97,7 @@ func (s *Store) handle(ctx context.Context, request *messages.MetadataRequest, r
 	case *messages.MetadataRequest_Read:
 		err := s.confirm(ctx, leader.Term)
 		if err == nil {
-			response.Jobs, err = s.readJobs(r.Read.Job)
+			err = s.readJobs(r.Read, response)
 		}
 		return err
 	case *messages.MetadataRequest_Leave:

@@ -340,14 +340,18 @@ func (s *Store) Status() Status {
 	return status
 }
 
-// readJobs returns copies of one record, or of all.
-func (s *Store) readJobs(job string) (records []*messages.JobRecord, err error) {
-	err = s.fsm.read(func(m *machine.Machine) {
-		if job == "" {
-			records = m.Jobs()
-		} else if r := m.Job(job); r != nil {
-			records = []*messages.JobRecord{r}
+// readJobs answers with copies of one record, of all, or of what has changed of them.
+func (s *Store) readJobs(what *messages.ReadRecords, into *messages.MetadataResponse) error {
+	return s.fsm.read(func(m *machine.Machine) {
+		switch {
+		case what.Standing:
+			into.Jobs, into.Revision = m.Standing(what.Since), m.Index()
+		case what.Job == "":
+			into.Jobs = m.Jobs()
+		default:
+			if r := m.Job(what.Job); r != nil {
+				into.Jobs = []*messages.JobRecord{r}
+			}
 		}
 	})
-	return records, err
 }
