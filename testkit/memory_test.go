@@ -6,9 +6,10 @@ import (
 	"cutwater/messages"
 )
 
-// With no memory for channels beyond the one batch that each has, jobs finish, and
-// are exact under faults: nobody waits for memory that another one holds.
-func TestJobsFinishWithoutChannelMemory(t *testing.T) {
+// G01 (FLINK-16641, 12852, 18595): who waited for credit could not say that it had
+// something to send, and all waited. Here, with no memory for channels beyond the one
+// batch that each has, jobs finish, and are exact under faults.
+func TestBugLog_G01_NoChannelMemory(t *testing.T) {
 	seeds := 8
 	if testing.Short() {
 		seeds = 3

@@ -101,9 +101,10 @@ func TestLostCoordinatorNodeStopsNothing(t *testing.T) {
 	}
 }
 
-// The same in a cluster, where the production dispatcher finds out that the node is
-// gone and orders another coordinator.
-func TestClusterLostCoordinatorStopsNothing(t *testing.T) {
+// H05 (FLINK-6174, 10052): a short absence of the one who leads cancelled all tasks. Here
+// the same holds in a cluster, where the production dispatcher finds out that the node is
+// gone and orders another coordinator: no task is deployed again.
+func TestBugLog_H05_LostCoordinatorStopsNothing(t *testing.T) {
 	s := steady()
 	s.Cluster, s.Slots = true, 2
 	want, err := s.Run(0, Faults{}, nil)

@@ -55,11 +55,18 @@ func (explode) Process(c *stream.Context[stream.NoKey, row.Row], v row.Row) erro
 // Whoever makes a mistake gets one sentence with a next step and the exit code of
 // its kind, and nothing is lost or half written: the scripts in testdata/script.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+	p := scripts()
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// scripts are run with these commands.
+func scripts() testscript.Params {
+	return testscript.Params{
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "raw": raw, "suspend": suspend, "damage": damage, "big": big, "find": find, "rows": rowsCommand, "same": same,
 			"node": startNode, "leave": leaveNodes, "crash": crashNodes, "until": until,
+			"ports": ports, "listens": listens,
 		},
 		Setup: func(e *testscript.Env) error {
 			flights, err := filepath.Abs(filepath.Join(example, "flights.csv"))
@@ -68,7 +75,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		RequireExplicitExec: true,
-	})
+	}
 }
 
 // exits CODE COMMAND ARGS... runs a command that must end with the code. Who is
