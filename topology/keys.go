@@ -200,7 +200,7 @@ var sections = []*Section{topologySection, checkpointingSection, stateSection, r
 // sourceKeys stand among the options of every source connector.
 var sourceKeys = []Key{
 	{Name: "rate", Kind: Float, Min: 0, Max: 1 << 40, Doc: "At most so many records per second for the whole job; unset means as fast as possible. Each subtask has an equal share, so a file of one split, which one subtask reads, comes at its share."},
-	{Name: "malformed", Kind: Enum, Default: "fail", Values: []string{"fail", "skip", "side"}, Doc: "A record that cannot be read fails the job, is skipped and counted, or goes to the side output `uid.malformed`, whose fields are `location` (the file), `offset` (in bytes), `line`, `problem` and `raw` (its text)."},
+	{Name: "malformed", Kind: Enum, Default: "fail", Values: []string{"fail", "skip", "side"}, Doc: "A record that cannot be read fails the job, is skipped and counted, or goes to the side output `uid.malformed`, whose fields are `location` (the file), `offset` (in bytes), `line`, `problem` and `raw` (its text; of one above `max-record-size` the start)."},
 }
 
 var optionKinds = map[catalog.OptionKind]Kind{

@@ -4,9 +4,9 @@
 // It has one behaviour: every message goes to Master.Step, and the effects are
 // carried out in their order. It accepts whatever the Master accepts:
 // AcknowledgeCheckpoint, DeclineCheckpoint, TaskStateChanged, EndOfDataReached,
-// SplitRequest, SplitAck, SourceProgress, TaskReport, Standing, Heartbeat, AdoptableTasks, TaskAccount,
-// SlotOffer, NodeLost, RequestCheckpoint, CancelJob, SuspendJob, TimerFired and
-// WorkDone. JobQuery it answers itself, from the Master as it stands (view.go).
+// SplitRequest, SplitAck, SourceProgress, TaskReport, Standing, Heartbeat,
+// AdoptableTasks, TaskAccount, SlotOffer, SlotInquiry, NodeLost, RequestCheckpoint,
+// CancelJob, SuspendJob, TimerFired and WorkDone. JobQuery it answers itself, from the Master as it stands (view.go).
 //
 // Work runs on the Executor (work.go): proposals to the metadata store, checkpoint
 // files, the discovery of splits, master hooks (hooks.go). Its answers come back

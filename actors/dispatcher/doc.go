@@ -7,7 +7,8 @@
 //   - Idle: LeadershipChanged begins a leadership, and with it a machine that knows
 //     nothing yet; all else is dropped.
 //   - Leading: whatever the machine accepts goes to it: SlotRequest,
-//     CoordinatorRefused, NodeLost, JobsChanged, TimerFired and WorkDone. NodesChanged
+//     SlotInquiryAnswer, Heartbeat, CoordinatorRefused, NodeLost, JobsChanged,
+//     TimerFired and WorkDone. NodesChanged
 //     makes the actor ask its node which nodes live. LeadershipChanged ends the
 //     machine, or begins another one.
 //

@@ -61,13 +61,20 @@ func TestLeaksAreLookedFor(t *testing.T) {
 // calls reports whether the file calls pkg.name.
 func calls(f *ast.File, pkg, name string) (found bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == name {
-			x, ok := s.X.(*ast.Ident)
-			found = found || ok && x.Name == pkg
-		}
+		found = found || isSelector(n, pkg, name)
 		return true
 	})
 	return found
+}
+
+// isSelector reports whether a node is pkg.name.
+func isSelector(n ast.Node, pkg, name string) bool {
+	s, ok := n.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
 }
 
 // The check above finds what it looks for.

@@ -41,7 +41,8 @@ func TestRunbookQuotesTheCode(t *testing.T) {
 		}
 	}
 	for _, m := range metric.FindAllStringSubmatch(page, -1) {
-		if !strings.Contains(code, strings.TrimPrefix(m[1], "flink_jobmanager_job_")) {
+		name := strings.TrimPrefix(strings.TrimPrefix(m[1], "flink_jobmanager_job_"), "flink_taskmanager_job_task_")
+		if !strings.Contains(code, name) {
 			t.Errorf("there is no metric %s", m[1])
 		}
 	}
