@@ -384,6 +384,7 @@ type Envelope struct {
 	//	*Envelope_Heartbeat
 	//	*Envelope_CancelJob
 	//	*Envelope_SuspendJob
+	//	*Envelope_TaskReport
 	//	*Envelope_TriggerCheckpoint
 	//	*Envelope_AcknowledgeCheckpoint
 	//	*Envelope_DeclineCheckpoint
@@ -400,6 +401,8 @@ type Envelope struct {
 	//	*Envelope_SlotRequest
 	//	*Envelope_SlotOffer
 	//	*Envelope_Presence
+	//	*Envelope_SlotInquiry
+	//	*Envelope_SlotInquiryAnswer
 	//	*Envelope_AdoptTasks
 	//	*Envelope_AdoptableTasks
 	//	*Envelope_TaskAccount
@@ -636,6 +639,15 @@ func (x *Envelope) GetSuspendJob() *SuspendJob {
 	return nil
 }
 
+func (x *Envelope) GetTaskReport() *TaskReport {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_TaskReport); ok {
+			return x.TaskReport
+		}
+	}
+	return nil
+}
+
 func (x *Envelope) GetTriggerCheckpoint() *TriggerCheckpoint {
 	if x != nil {
 		if x, ok := x.Body.(*Envelope_TriggerCheckpoint); ok {
@@ -775,6 +787,24 @@ func (x *Envelope) GetPresence() *Presence {
 	if x != nil {
 		if x, ok := x.Body.(*Envelope_Presence); ok {
 			return x.Presence
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetSlotInquiry() *SlotInquiry {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_SlotInquiry); ok {
+			return x.SlotInquiry
+		}
+	}
+	return nil
+}
+
+func (x *Envelope) GetSlotInquiryAnswer() *SlotInquiryAnswer {
+	if x != nil {
+		if x, ok := x.Body.(*Envelope_SlotInquiryAnswer); ok {
+			return x.SlotInquiryAnswer
 		}
 	}
 	return nil
@@ -931,6 +961,10 @@ type Envelope_SuspendJob struct {
 	SuspendJob *SuspendJob `protobuf:"bytes,28,opt,name=suspend_job,json=suspendJob,proto3,oneof"`
 }
 
+type Envelope_TaskReport struct {
+	TaskReport *TaskReport `protobuf:"bytes,29,opt,name=task_report,json=taskReport,proto3,oneof"`
+}
+
 type Envelope_TriggerCheckpoint struct {
 	// Checkpoints.
 	TriggerCheckpoint *TriggerCheckpoint `protobuf:"bytes,30,opt,name=trigger_checkpoint,json=triggerCheckpoint,proto3,oneof"`
@@ -996,6 +1030,14 @@ type Envelope_SlotOffer struct {
 
 type Envelope_Presence struct {
 	Presence *Presence `protobuf:"bytes,54,opt,name=presence,proto3,oneof"`
+}
+
+type Envelope_SlotInquiry struct {
+	SlotInquiry *SlotInquiry `protobuf:"bytes,62,opt,name=slot_inquiry,json=slotInquiry,proto3,oneof"`
+}
+
+type Envelope_SlotInquiryAnswer struct {
+	SlotInquiryAnswer *SlotInquiryAnswer `protobuf:"bytes,63,opt,name=slot_inquiry_answer,json=slotInquiryAnswer,proto3,oneof"`
 }
 
 type Envelope_AdoptTasks struct {
@@ -1069,6 +1111,8 @@ func (*Envelope_CancelJob) isEnvelope_Body() {}
 
 func (*Envelope_SuspendJob) isEnvelope_Body() {}
 
+func (*Envelope_TaskReport) isEnvelope_Body() {}
+
 func (*Envelope_TriggerCheckpoint) isEnvelope_Body() {}
 
 func (*Envelope_AcknowledgeCheckpoint) isEnvelope_Body() {}
@@ -1100,6 +1144,10 @@ func (*Envelope_SlotRequest) isEnvelope_Body() {}
 func (*Envelope_SlotOffer) isEnvelope_Body() {}
 
 func (*Envelope_Presence) isEnvelope_Body() {}
+
+func (*Envelope_SlotInquiry) isEnvelope_Body() {}
+
+func (*Envelope_SlotInquiryAnswer) isEnvelope_Body() {}
 
 func (*Envelope_AdoptTasks) isEnvelope_Body() {}
 
@@ -1137,7 +1185,7 @@ const file_transport_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x124\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x1a.cutwater.TransportRefusalR\arefusal\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x12\n" +
-	"\x10TransportGoodbye\"\x8a\x16\n" +
+	"\x10TransportGoodbye\"\xce\x17\n" +
 	"\bEnvelope\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x126\n" +
 	"\agoodbye\x18\x02 \x01(\v2\x1a.cutwater.TransportGoodbyeH\x00R\agoodbye\x12:\n" +
@@ -1163,7 +1211,9 @@ const file_transport_proto_rawDesc = "" +
 	"\n" +
 	"cancel_job\x18\x1b \x01(\v2\x13.cutwater.CancelJobH\x00R\tcancelJob\x127\n" +
 	"\vsuspend_job\x18\x1c \x01(\v2\x14.cutwater.SuspendJobH\x00R\n" +
-	"suspendJob\x12L\n" +
+	"suspendJob\x127\n" +
+	"\vtask_report\x18\x1d \x01(\v2\x14.cutwater.TaskReportH\x00R\n" +
+	"taskReport\x12L\n" +
 	"\x12trigger_checkpoint\x18\x1e \x01(\v2\x1b.cutwater.TriggerCheckpointH\x00R\x11triggerCheckpoint\x12X\n" +
 	"\x16acknowledge_checkpoint\x18\x1f \x01(\v2\x1f.cutwater.AcknowledgeCheckpointH\x00R\x15acknowledgeCheckpoint\x12L\n" +
 	"\x12decline_checkpoint\x18  \x01(\v2\x1b.cutwater.DeclineCheckpointH\x00R\x11declineCheckpoint\x12b\n" +
@@ -1180,7 +1230,9 @@ const file_transport_proto_rawDesc = "" +
 	"\fslot_request\x184 \x01(\v2\x15.cutwater.SlotRequestH\x00R\vslotRequest\x124\n" +
 	"\n" +
 	"slot_offer\x185 \x01(\v2\x13.cutwater.SlotOfferH\x00R\tslotOffer\x120\n" +
-	"\bpresence\x186 \x01(\v2\x12.cutwater.PresenceH\x00R\bpresence\x127\n" +
+	"\bpresence\x186 \x01(\v2\x12.cutwater.PresenceH\x00R\bpresence\x12:\n" +
+	"\fslot_inquiry\x18> \x01(\v2\x15.cutwater.SlotInquiryH\x00R\vslotInquiry\x12M\n" +
+	"\x13slot_inquiry_answer\x18? \x01(\v2\x1b.cutwater.SlotInquiryAnswerH\x00R\x11slotInquiryAnswer\x127\n" +
 	"\vadopt_tasks\x187 \x01(\v2\x14.cutwater.AdoptTasksH\x00R\n" +
 	"adoptTasks\x12C\n" +
 	"\x0fadoptable_tasks\x188 \x01(\v2\x18.cutwater.AdoptableTasksH\x00R\x0eadoptableTasks\x12:\n" +
@@ -1244,29 +1296,32 @@ var file_transport_proto_goTypes = []any{
 	(*Heartbeat)(nil),                // 22: cutwater.Heartbeat
 	(*CancelJob)(nil),                // 23: cutwater.CancelJob
 	(*SuspendJob)(nil),               // 24: cutwater.SuspendJob
-	(*TriggerCheckpoint)(nil),        // 25: cutwater.TriggerCheckpoint
-	(*AcknowledgeCheckpoint)(nil),    // 26: cutwater.AcknowledgeCheckpoint
-	(*DeclineCheckpoint)(nil),        // 27: cutwater.DeclineCheckpoint
-	(*NotifyCheckpointComplete)(nil), // 28: cutwater.NotifyCheckpointComplete
-	(*NotifyCheckpointAborted)(nil),  // 29: cutwater.NotifyCheckpointAborted
-	(*RequestCheckpoint)(nil),        // 30: cutwater.RequestCheckpoint
-	(*CheckpointOutcome)(nil),        // 31: cutwater.CheckpointOutcome
-	(*SplitRequest)(nil),             // 32: cutwater.SplitRequest
-	(*SplitAssignment)(nil),          // 33: cutwater.SplitAssignment
-	(*SplitAck)(nil),                 // 34: cutwater.SplitAck
-	(*SourceProgress)(nil),           // 35: cutwater.SourceProgress
-	(*StartCoordinator)(nil),         // 36: cutwater.StartCoordinator
-	(*CoordinatorRefused)(nil),       // 37: cutwater.CoordinatorRefused
-	(*SlotRequest)(nil),              // 38: cutwater.SlotRequest
-	(*SlotOffer)(nil),                // 39: cutwater.SlotOffer
-	(*Presence)(nil),                 // 40: cutwater.Presence
-	(*AdoptTasks)(nil),               // 41: cutwater.AdoptTasks
-	(*AdoptableTasks)(nil),           // 42: cutwater.AdoptableTasks
-	(*TaskAccount)(nil),              // 43: cutwater.TaskAccount
-	(*StandingQuery)(nil),            // 44: cutwater.StandingQuery
-	(*Standing)(nil),                 // 45: cutwater.Standing
-	(*JobQuery)(nil),                 // 46: cutwater.JobQuery
-	(*JobView)(nil),                  // 47: cutwater.JobView
+	(*TaskReport)(nil),               // 25: cutwater.TaskReport
+	(*TriggerCheckpoint)(nil),        // 26: cutwater.TriggerCheckpoint
+	(*AcknowledgeCheckpoint)(nil),    // 27: cutwater.AcknowledgeCheckpoint
+	(*DeclineCheckpoint)(nil),        // 28: cutwater.DeclineCheckpoint
+	(*NotifyCheckpointComplete)(nil), // 29: cutwater.NotifyCheckpointComplete
+	(*NotifyCheckpointAborted)(nil),  // 30: cutwater.NotifyCheckpointAborted
+	(*RequestCheckpoint)(nil),        // 31: cutwater.RequestCheckpoint
+	(*CheckpointOutcome)(nil),        // 32: cutwater.CheckpointOutcome
+	(*SplitRequest)(nil),             // 33: cutwater.SplitRequest
+	(*SplitAssignment)(nil),          // 34: cutwater.SplitAssignment
+	(*SplitAck)(nil),                 // 35: cutwater.SplitAck
+	(*SourceProgress)(nil),           // 36: cutwater.SourceProgress
+	(*StartCoordinator)(nil),         // 37: cutwater.StartCoordinator
+	(*CoordinatorRefused)(nil),       // 38: cutwater.CoordinatorRefused
+	(*SlotRequest)(nil),              // 39: cutwater.SlotRequest
+	(*SlotOffer)(nil),                // 40: cutwater.SlotOffer
+	(*Presence)(nil),                 // 41: cutwater.Presence
+	(*SlotInquiry)(nil),              // 42: cutwater.SlotInquiry
+	(*SlotInquiryAnswer)(nil),        // 43: cutwater.SlotInquiryAnswer
+	(*AdoptTasks)(nil),               // 44: cutwater.AdoptTasks
+	(*AdoptableTasks)(nil),           // 45: cutwater.AdoptableTasks
+	(*TaskAccount)(nil),              // 46: cutwater.TaskAccount
+	(*StandingQuery)(nil),            // 47: cutwater.StandingQuery
+	(*Standing)(nil),                 // 48: cutwater.Standing
+	(*JobQuery)(nil),                 // 49: cutwater.JobQuery
+	(*JobView)(nil),                  // 50: cutwater.JobView
 }
 var file_transport_proto_depIdxs = []int32{
 	0,  // 0: cutwater.TransportHello.lane:type_name -> cutwater.TransportLane
@@ -1291,34 +1346,37 @@ var file_transport_proto_depIdxs = []int32{
 	22, // 19: cutwater.Envelope.heartbeat:type_name -> cutwater.Heartbeat
 	23, // 20: cutwater.Envelope.cancel_job:type_name -> cutwater.CancelJob
 	24, // 21: cutwater.Envelope.suspend_job:type_name -> cutwater.SuspendJob
-	25, // 22: cutwater.Envelope.trigger_checkpoint:type_name -> cutwater.TriggerCheckpoint
-	26, // 23: cutwater.Envelope.acknowledge_checkpoint:type_name -> cutwater.AcknowledgeCheckpoint
-	27, // 24: cutwater.Envelope.decline_checkpoint:type_name -> cutwater.DeclineCheckpoint
-	28, // 25: cutwater.Envelope.notify_checkpoint_complete:type_name -> cutwater.NotifyCheckpointComplete
-	29, // 26: cutwater.Envelope.notify_checkpoint_aborted:type_name -> cutwater.NotifyCheckpointAborted
-	30, // 27: cutwater.Envelope.request_checkpoint:type_name -> cutwater.RequestCheckpoint
-	31, // 28: cutwater.Envelope.checkpoint_outcome:type_name -> cutwater.CheckpointOutcome
-	32, // 29: cutwater.Envelope.split_request:type_name -> cutwater.SplitRequest
-	33, // 30: cutwater.Envelope.split_assignment:type_name -> cutwater.SplitAssignment
-	34, // 31: cutwater.Envelope.split_ack:type_name -> cutwater.SplitAck
-	35, // 32: cutwater.Envelope.source_progress:type_name -> cutwater.SourceProgress
-	36, // 33: cutwater.Envelope.start_coordinator:type_name -> cutwater.StartCoordinator
-	37, // 34: cutwater.Envelope.coordinator_refused:type_name -> cutwater.CoordinatorRefused
-	38, // 35: cutwater.Envelope.slot_request:type_name -> cutwater.SlotRequest
-	39, // 36: cutwater.Envelope.slot_offer:type_name -> cutwater.SlotOffer
-	40, // 37: cutwater.Envelope.presence:type_name -> cutwater.Presence
-	41, // 38: cutwater.Envelope.adopt_tasks:type_name -> cutwater.AdoptTasks
-	42, // 39: cutwater.Envelope.adoptable_tasks:type_name -> cutwater.AdoptableTasks
-	43, // 40: cutwater.Envelope.task_account:type_name -> cutwater.TaskAccount
-	44, // 41: cutwater.Envelope.standing_query:type_name -> cutwater.StandingQuery
-	45, // 42: cutwater.Envelope.standing:type_name -> cutwater.Standing
-	46, // 43: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
-	47, // 44: cutwater.Envelope.job_view:type_name -> cutwater.JobView
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	25, // 22: cutwater.Envelope.task_report:type_name -> cutwater.TaskReport
+	26, // 23: cutwater.Envelope.trigger_checkpoint:type_name -> cutwater.TriggerCheckpoint
+	27, // 24: cutwater.Envelope.acknowledge_checkpoint:type_name -> cutwater.AcknowledgeCheckpoint
+	28, // 25: cutwater.Envelope.decline_checkpoint:type_name -> cutwater.DeclineCheckpoint
+	29, // 26: cutwater.Envelope.notify_checkpoint_complete:type_name -> cutwater.NotifyCheckpointComplete
+	30, // 27: cutwater.Envelope.notify_checkpoint_aborted:type_name -> cutwater.NotifyCheckpointAborted
+	31, // 28: cutwater.Envelope.request_checkpoint:type_name -> cutwater.RequestCheckpoint
+	32, // 29: cutwater.Envelope.checkpoint_outcome:type_name -> cutwater.CheckpointOutcome
+	33, // 30: cutwater.Envelope.split_request:type_name -> cutwater.SplitRequest
+	34, // 31: cutwater.Envelope.split_assignment:type_name -> cutwater.SplitAssignment
+	35, // 32: cutwater.Envelope.split_ack:type_name -> cutwater.SplitAck
+	36, // 33: cutwater.Envelope.source_progress:type_name -> cutwater.SourceProgress
+	37, // 34: cutwater.Envelope.start_coordinator:type_name -> cutwater.StartCoordinator
+	38, // 35: cutwater.Envelope.coordinator_refused:type_name -> cutwater.CoordinatorRefused
+	39, // 36: cutwater.Envelope.slot_request:type_name -> cutwater.SlotRequest
+	40, // 37: cutwater.Envelope.slot_offer:type_name -> cutwater.SlotOffer
+	41, // 38: cutwater.Envelope.presence:type_name -> cutwater.Presence
+	42, // 39: cutwater.Envelope.slot_inquiry:type_name -> cutwater.SlotInquiry
+	43, // 40: cutwater.Envelope.slot_inquiry_answer:type_name -> cutwater.SlotInquiryAnswer
+	44, // 41: cutwater.Envelope.adopt_tasks:type_name -> cutwater.AdoptTasks
+	45, // 42: cutwater.Envelope.adoptable_tasks:type_name -> cutwater.AdoptableTasks
+	46, // 43: cutwater.Envelope.task_account:type_name -> cutwater.TaskAccount
+	47, // 44: cutwater.Envelope.standing_query:type_name -> cutwater.StandingQuery
+	48, // 45: cutwater.Envelope.standing:type_name -> cutwater.Standing
+	49, // 46: cutwater.Envelope.job_query:type_name -> cutwater.JobQuery
+	50, // 47: cutwater.Envelope.job_view:type_name -> cutwater.JobView
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_transport_proto_init() }
@@ -1353,6 +1411,7 @@ func file_transport_proto_init() {
 		(*Envelope_Heartbeat)(nil),
 		(*Envelope_CancelJob)(nil),
 		(*Envelope_SuspendJob)(nil),
+		(*Envelope_TaskReport)(nil),
 		(*Envelope_TriggerCheckpoint)(nil),
 		(*Envelope_AcknowledgeCheckpoint)(nil),
 		(*Envelope_DeclineCheckpoint)(nil),
@@ -1369,6 +1428,8 @@ func file_transport_proto_init() {
 		(*Envelope_SlotRequest)(nil),
 		(*Envelope_SlotOffer)(nil),
 		(*Envelope_Presence)(nil),
+		(*Envelope_SlotInquiry)(nil),
+		(*Envelope_SlotInquiryAnswer)(nil),
 		(*Envelope_AdoptTasks)(nil),
 		(*Envelope_AdoptableTasks)(nil),
 		(*Envelope_TaskAccount)(nil),
