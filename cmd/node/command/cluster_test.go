@@ -87,7 +87,7 @@ failure      operator "daily" failed: <boom>
 exception    AGE, attempt 0.1 failed on node 01234567: operator "daily" failed: <boom> second line
 coordinator  node 01234567, attempt 0.2, 1 restart
 checkpoints  6 completed, 1 failed, 1 in progress; checkpoint 8 completed AGE after 60 ms, 20 B
-restored     checkpoint 3 chk-3
+restored     checkpoint 3 chk-3, 600 B of it from copies on the nodes, 40 B from there
 
 VERTEX        SUBTASKS  NODE      STATE    SINCE  RECORDS READ
 flights       0-1       01234567  RUNNING  AGE    2,000
