@@ -859,7 +859,10 @@ type Deployment struct {
 	// newest.
 	Attempts []uint32 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
 	// The epoch whose mark the tasks saw in the checkpoint folder; 0: none was asked for.
-	Mark          uint64 `protobuf:"varint,5,opt,name=mark,proto3" json:"mark,omitempty"`
+	Mark uint64 `protobuf:"varint,5,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Enumerators keep splits for readers that restarted while others went on, and no
+	// checkpoint below this id says which; 0: none is kept.
+	KeptBefore    uint64 `protobuf:"varint,6,opt,name=kept_before,json=keptBefore,proto3" json:"kept_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -925,6 +928,13 @@ func (x *Deployment) GetAttempts() []uint32 {
 func (x *Deployment) GetMark() uint64 {
 	if x != nil {
 		return x.Mark
+	}
+	return 0
+}
+
+func (x *Deployment) GetKeptBefore() uint64 {
+	if x != nil {
+		return x.KeptBefore
 	}
 	return 0
 }
@@ -1435,14 +1445,16 @@ const file_metadata_proto_rawDesc = "" +
 	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\x124\n" +
 	"\n" +
 	"deployment\x18\x06 \x01(\v2\x14.cutwater.DeploymentR\n" +
-	"deployment\"\x99\x01\n" +
+	"deployment\"\xba\x01\n" +
 	"\n" +
 	"Deployment\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12)\n" +
 	"\x05slots\x18\x02 \x03(\v2\x13.cutwater.NodeSlotsR\x05slots\x12\x16\n" +
 	"\x06places\x18\x03 \x03(\rR\x06places\x12\x1a\n" +
 	"\battempts\x18\x04 \x03(\rR\battempts\x12\x12\n" +
-	"\x04mark\x18\x05 \x01(\x04R\x04mark\"-\n" +
+	"\x04mark\x18\x05 \x01(\x04R\x04mark\x12\x1f\n" +
+	"\vkept_before\x18\x06 \x01(\x04R\n" +
+	"keptBefore\"-\n" +
 	"\fFoundCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"-\n" +

@@ -173,6 +173,9 @@ func (m *Master) deployment() *messages.Deployment {
 	if differ {
 		d.Attempts = attempts
 	}
+	if slices.ContainsFunc(m.sources, func(s *source) bool { return s.enumerator.Keeps() }) {
+		d.KeptBefore = m.coordinator.Latest().GetCheckpoint() + 1
+	}
 	return d
 }
 

@@ -39,6 +39,10 @@ import (
 //     taken its own: it is behind the barrier, and in the account.
 //     c. A split that it gave away and that had not arrived at step 1 never will: it
 //     is still to be given.
+//     d. A split that it kept for a reader whose region had restarted is in no account,
+//     and only the next checkpoint says for whom it is. Given to a reader that is past
+//     its times, its records would be late. So the record says that there are such
+//     splits, and before that checkpoint nothing is taken over.
 //
 // All of the tasks are taken over or none: a task that is gone has taken with it what
 // its neighbours had sent. If anything is missing, or not as it was deployed, the tasks
@@ -129,6 +133,10 @@ func (m *Master) lookForTasks(loaded *messages.CheckpointLoaded) {
 	}
 	if t.lost != "" {
 		m.leaveTasks(t.lost)
+		return
+	}
+	if t.completed < t.deployment.KeptBefore {
+		m.leaveTasks("splits were kept for readers that had restarted, and no checkpoint has completed since that says which")
 		return
 	}
 	t.fingerprint, t.regions = m.fingerprint(), regionsOf(m.plan)

@@ -62,6 +62,9 @@ func (e *Enumerator) Reset(subtask int, restored uint64) {
 	e.AddBack(splits)
 }
 
+// Keeps reports whether there are splits that one subtask alone may get.
+func (e *Enumerator) Keeps() bool { return len(e.kept) > 0 }
+
 // next takes the split out that the subtask gets next: one that is kept for it, or the
 // first that is kept for nobody. It is nil if there is none.
 func (e *Enumerator) next(subtask int) *messages.Split {
