@@ -1942,8 +1942,10 @@ type TaskAccount struct {
 	Received []*ReceivedSplit `protobuf:"bytes,7,rep,name=received,proto3" json:"received,omitempty"`
 	// There were too many of them to keep.
 	ReceivedTruncated bool `protobuf:"varint,8,opt,name=received_truncated,json=receivedTruncated,proto3" json:"received_truncated,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// It has asked for a split, and no answer has come.
+	WaitsForSplit bool `protobuf:"varint,9,opt,name=waits_for_split,json=waitsForSplit,proto3" json:"waits_for_split,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskAccount) Reset() {
@@ -2028,6 +2030,13 @@ func (x *TaskAccount) GetReceived() []*ReceivedSplit {
 func (x *TaskAccount) GetReceivedTruncated() bool {
 	if x != nil {
 		return x.ReceivedTruncated
+	}
+	return false
+}
+
+func (x *TaskAccount) GetWaitsForSplit() bool {
+	if x != nil {
+		return x.WaitsForSplit
 	}
 	return false
 }
@@ -2504,7 +2513,7 @@ const file_task_proto_rawDesc = "" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12 \n" +
 	"\vcoordinator\x18\x02 \x01(\tR\vcoordinator\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\x04R\x04last\"\xd4\x02\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\"\xfc\x02\n" +
 	"\vTaskAccount\x12%\n" +
 	"\x05fence\x18\x01 \x01(\v2\x0f.cutwater.FenceR\x05fence\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x10.cutwater.TaskIdR\x04task\x12)\n" +
@@ -2513,7 +2522,8 @@ const file_task_proto_rawDesc = "" +
 	"\x11deployed_finished\x18\x05 \x01(\bR\x10deployedFinished\x12\x1c\n" +
 	"\tcompleted\x18\x06 \x01(\x04R\tcompleted\x123\n" +
 	"\breceived\x18\a \x03(\v2\x17.cutwater.ReceivedSplitR\breceived\x12-\n" +
-	"\x12received_truncated\x18\b \x01(\bR\x11receivedTruncated\"7\n" +
+	"\x12received_truncated\x18\b \x01(\bR\x11receivedTruncated\x12&\n" +
+	"\x0fwaits_for_split\x18\t \x01(\bR\rwaitsForSplit\"7\n" +
 	"\rReceivedSplit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06behind\x18\x02 \x01(\x04R\x06behind\"|\n" +

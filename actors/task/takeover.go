@@ -46,7 +46,7 @@ func (t *Task) follow(m *messages.NewCoordinator) bool {
 // sendAccount tells the coordinator what the one before kept of this task in memory.
 func (t *Task) sendAccount() {
 	a := &messages.TaskAccount{Fence: t.fence, Task: t.deploy.Task, State: t.now, EndOfData: t.drained,
-		DeployedFinished: t.deploy.Finished, Completed: t.sub.LatestCompleted()}
+		DeployedFinished: t.deploy.Finished, Completed: t.sub.LatestCompleted(), WaitsForSplit: t.source.waiting}
 	t.source.received.Report(a)
 	t.toCoordinator(a)
 }

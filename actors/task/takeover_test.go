@@ -50,7 +50,7 @@ func TestReaderIsTakenOver(t *testing.T) {
 	r.Settle()
 	r.tell(assignment(1, "a"))
 	r.tell(taken(2, 0, 0))
-	const want = "{fence:{job:" + testJob + " epoch:2 attempt:3} task:{vertex:v} state:TASK_RUNNING received:[{id:a}]}"
+	const want = "{fence:{job:" + testJob + " epoch:2 attempt:3} task:{vertex:v} state:TASK_RUNNING received:[{id:a}] waits_for_split:true}"
 	if got := r.account(); got != want {
 		t.Fatalf("the account is %s, want %s", got, want)
 	}

@@ -38,7 +38,8 @@ import (
 //     b. A split that it gave away after its snapshot was held until the reader had
 //     taken its own: it is behind the barrier, and in the account.
 //     c. A split that it gave away and that had not arrived at step 1 never will: it
-//     is still to be given.
+//     is still to be given, to a reader that is not past its times
+//     ([split.Enumerator.TakeOut]).
 //     d. A split that it kept for a reader whose region had restarted is in no account,
 //     and only the next checkpoint says for whom it is. Given to a reader that is past
 //     its times, its records would be late. So the record says that there are such
@@ -372,11 +373,11 @@ func (m *Master) finalCheckpoint() bool {
 func (m *Master) takeOut() error {
 	for _, s := range m.sources {
 		v := m.plan.Vertices[s.vertex]
-		received := make([][]*messages.ReceivedSplit, v.Parallelism)
+		accounts := make([]*messages.TaskAccount, v.Parallelism)
 		for subtask := range v.Parallelism {
-			received[subtask] = m.takeover.accounts[taskName(&messages.TaskId{Vertex: v.Id, Subtask: subtask})].GetReceived()
+			accounts[subtask] = m.takeover.accounts[taskName(&messages.TaskId{Vertex: v.Id, Subtask: subtask})]
 		}
-		if err := s.enumerator.TakeOut(received); err != nil {
+		if err := s.enumerator.TakeOut(accounts); err != nil {
 			return err
 		}
 	}

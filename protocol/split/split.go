@@ -120,40 +120,6 @@ func (e *Enumerator) AddBack(splits []*messages.Split) {
 	e.unassigned = inGroupOrder(append(append([]*messages.Split(nil), splits...), e.unassigned...))
 }
 
-// TakeOut removes splits that readers got from the enumerator before this one, since
-// the state that this one was restored from: see [Received], whose reports they are by
-// subtask. It must come before the first request. The error names a split that is not
-// there to be given, or was given twice; then the enumerator is of no use.
-func (e *Enumerator) TakeOut(received [][]*messages.ReceivedSplit) error {
-	left := make(map[string]*messages.Split, len(e.unassigned))
-	for _, s := range e.unassigned {
-		left[s.Id] = s
-	}
-	out := make(map[string]bool)
-	for subtask, splits := range received {
-		for _, r := range splits {
-			s := left[r.Id]
-			switch {
-			case out[r.Id]:
-				return fmt.Errorf("source %q: two readers have split %q", e.uid, r.Id)
-			case s == nil:
-				return fmt.Errorf("source %q: a reader has split %q, which is not among those that were left to give", e.uid, r.Id)
-			}
-			out[r.Id] = true
-			delete(e.kept, r.Id)
-			e.given.subtasks[subtask] = append(e.given.subtasks[subtask], givenSplit{r.Behind, s})
-		}
-	}
-	kept := make([]*messages.Split, 0, len(e.unassigned))
-	for _, s := range e.unassigned {
-		if !out[s.Id] {
-			kept = append(kept, s)
-		}
-	}
-	e.unassigned = kept
-	return nil
-}
-
 // Unassigned is the number of splits that nobody reads yet.
 func (e *Enumerator) Unassigned() int { return len(e.unassigned) }
 

@@ -19,7 +19,7 @@ import (
 //	discovered         the body lists splits, one a line: id [group ordinal] [max=N]
 //	request            subtask, number and attempt of a request
 //	add-back           splits, as above
-//	take-out           ids of splits that readers have
+//	take-out           the accounts of the readers, see below
 //	reset              a subtask restarts alone: subtask restored=checkpoint
 //	completed          checkpoint
 //	snapshot, restore  [checkpoint] to a state that is printed, and back from the last one
@@ -44,11 +44,17 @@ func TestScripts(t *testing.T) {
 			case "add-back":
 				e.AddBack(splits(t, d.Body))
 			case "take-out":
-				var received []*messages.ReceivedSplit
-				for _, id := range d.Words() {
-					received = append(received, &messages.ReceivedSplit{Id: id})
+				// by subtask: id,id... or -, and ! behind it if it waits for a split
+				var accounts []*messages.TaskAccount
+				for _, word := range d.Words() {
+					ids, waits := strings.CutSuffix(word, "!")
+					account := &messages.TaskAccount{WaitsForSplit: waits}
+					for _, id := range strings.FieldsFunc(ids, func(r rune) bool { return r == ',' || r == '-' }) {
+						account.Received = append(account.Received, &messages.ReceivedSplit{Id: id})
+					}
+					accounts = append(accounts, account)
 				}
-				if err := e.TakeOut([][]*messages.ReceivedSplit{received}); err != nil {
+				if err := e.TakeOut(accounts); err != nil {
 					return err.Error(), nil
 				}
 			case "reset":
