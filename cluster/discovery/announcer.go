@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,9 +168,12 @@ func (n *Announcer) packet(sequence uint64) ([]byte, error) {
 	return encode(a, n.said.Key)
 }
 
-// listen reports the addresses of datagrams until ctx is done, which is no error.
+// listen reports the addresses of datagrams until ctx is done, which is no error. A
+// report has all that were heard lately: with one address each, the status of the
+// source would change with every datagram while one of two nodes cannot be joined.
 func (n *Announcer) listen(ctx context.Context, in *net.UDPConn, found Found) error {
 	buffer := make([]byte, maxPacketBytes+1)
+	lately := heard{}
 	for {
 		size, _, err := in.ReadFromUDPAddrPort(buffer)
 		if ctx.Err() != nil {
@@ -178,9 +183,27 @@ func (n *Announcer) listen(ctx context.Context, in *net.UDPConn, found Found) er
 			return fmt.Errorf("announcements cannot be received (%v): %w", n.network, err)
 		}
 		if address, ok := n.hear(buffer[:size]); ok {
-			found([]netip.AddrPort{address}, nil)
+			found(lately.with(address, time.Now()), nil)
 		}
 	}
+}
+
+// heardFor is how long an address that was announced is reported, which is many times
+// the pause between two announcements.
+const heardFor = 30 * time.Second
+
+// heard is when addresses were last announced.
+type heard map[netip.AddrPort]time.Time
+
+// with returns the addresses that were heard lately in their order, this one among
+// them.
+func (h heard) with(address netip.AddrPort, now time.Time) []netip.AddrPort {
+	maps.DeleteFunc(h, func(_ netip.AddrPort, at time.Time) bool { return now.Sub(at) > heardFor })
+	if len(h) >= MaxAddresses {
+		clear(h) // they announce themselves again
+	}
+	h[address] = now
+	return slices.SortedFunc(maps.Keys(h), netip.AddrPort.Compare)
 }
 
 // hear judges a datagram, and returns its address if it is to be believed.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,4 +235,25 @@ func FuzzAnnouncement(f *testing.F) {
 			t.Fatalf("believed %v", address)
 		}
 	})
+}
+
+// A report has all nodes that were heard lately, in order, and no other.
+func TestHeardLately(t *testing.T) {
+	h, now := heard{}, time.Unix(1000, 0)
+	one, two, three := numbered(1), numbered(2), numbered(3)
+	for _, step := range []struct {
+		hears netip.AddrPort
+		after time.Duration
+		want  []netip.AddrPort
+	}{
+		{two, 0, []netip.AddrPort{two}},
+		{one, time.Second, []netip.AddrPort{one, two}},
+		{two, heardFor - time.Second, []netip.AddrPort{one, two}},
+		{three, 2 * time.Second, []netip.AddrPort{two, three}},
+	} {
+		now = now.Add(step.after)
+		if got := h.with(step.hears, now); !slices.Equal(got, step.want) {
+			t.Errorf("after %v reported %v, want %v", step.after, got, step.want)
+		}
+	}
 }
