@@ -24,7 +24,8 @@ import (
 //  3. The master hooks are of the whole job, and are not called.
 //  4. The whole job restarts where all its regions have failed, where the failure is
 //     not a task's, while it is being stopped with a savepoint, for which tasks may have
-//     ended their input already, and when what was to restart its regions fails.
+//     ended their input already, when what was to restart its regions fails, and where
+//     they could complete no checkpoint any more: see torn.
 
 // failTask ends the region of a task that has failed, or the whole attempt.
 func (m *Master) failTask(e *execution, err error) {
@@ -85,6 +86,10 @@ func (m *Master) failedTasks() (n int) {
 
 // restoreRegions prepares the failed regions from a checkpoint, nil for none.
 func (m *Master) restoreRegions(loaded *messages.CheckpointLoaded) {
+	if err := m.torn(loaded); err != nil {
+		m.fail(err)
+		return
+	}
 	plan := m.plan
 	if err := m.divide(loaded); err != nil {
 		m.refuse(err)
@@ -115,6 +120,29 @@ func (m *Master) restoreRegions(loaded *messages.CheckpointLoaded) {
 		}
 	}
 	m.acquire()
+}
+
+// torn reports an operator that keeps a union list, of which each subtask has a share for
+// all, if some of its tasks have finished and others are to restart. The finished ones
+// take part in no checkpoint any more, so that each would be refused
+// ([checkpoint.Coordinator]), and the others finish only behind one.
+func (m *Master) torn(loaded *messages.CheckpointLoaded) error {
+	for _, o := range loaded.GetMetadata().GetOperators() {
+		if !slices.ContainsFunc(o.Subtasks, func(s *messages.SubtaskEntry) bool { return s.State.GetHasUnionList() }) {
+			continue
+		}
+		finishes, restarts := false, false
+		for _, e := range m.tasks {
+			if slices.Contains(m.plan.Vertices[e.vertex].Operators, o.Uid) {
+				finishes = finishes || !m.falls(e) && finished(e)
+				restarts = restarts || m.falls(e)
+			}
+		}
+		if finishes && restarts {
+			return fmt.Errorf("%w; all tasks restart, since operator %q keeps a union list and part of its tasks have finished", m.failure, o.Uid)
+		}
+	}
+	return nil
 }
 
 // waiting says what the job waits for, and that it is a part of it that does.

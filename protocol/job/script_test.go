@@ -137,11 +137,15 @@ func (w *world) directive(d *script.Directive) error {
 			dep := w.deployed[name]
 			w.step(&messages.EndOfDataReached{Fence: dep.Fence, Task: dep.Task})
 		}
-	case "ack": // checkpoint=n [task...]
+	case "ack": // checkpoint=n [task...] [union=uid: all finish, and that operator keeps a union list]
 		for _, name := range w.tasksOf(d) {
 			dep := w.deployed[name]
-			w.step(&messages.AcknowledgeCheckpoint{Fence: dep.Fence, Task: dep.Task, Checkpoint: uint64(d.Int("checkpoint", 0)),
-				Metrics: &messages.CheckpointMetrics{}})
+			a := &messages.AcknowledgeCheckpoint{Fence: dep.Fence, Task: dep.Task, Checkpoint: uint64(d.Int("checkpoint", 0)),
+				Metrics: &messages.CheckpointMetrics{}, TaskFinished: d.Arg("union", "") != ""}
+			if uid := d.Arg("union", ""); slices.Contains(dep.Vertex.Operators, uid) {
+				a.Snapshot = &messages.TaskSnapshot{Operators: []*messages.OperatorSubtaskState{{Uid: uid, HasUnionList: true}}}
+			}
+			w.step(a)
 		}
 	case "decline":
 		dep := w.deployed[w.tasksOf(d)[0]]
