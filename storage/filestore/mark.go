@@ -93,15 +93,16 @@ func (s *Store) elsewhere() error {
 		s.root, storage.ErrElsewhere)
 }
 
-// deleteMarks deletes the marks of earlier coordinators, and of all if the job has ended,
-// with the directories that are empty then.
+// deleteMarks deletes the marks of earlier coordinators, and if the job has ended that of
+// the last one, too, with the directories that are empty then. A later mark is of a job
+// that was registered again meanwhile, whose tasks look for it.
 func (w *sweep) deleteMarks() {
 	epochs, err := w.store.marks()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.deleted(0, 0, err)
 	}
 	for _, epoch := range epochs {
-		if epoch < w.task.GetFence().GetEpoch() || w.task.GetEnded() {
+		if own := w.task.GetFence().GetEpoch(); epoch < own || epoch == own && w.task.GetEnded() {
 			where := w.store.markName(epoch)
 			err := w.store.fs.Remove(where)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
