@@ -119,12 +119,12 @@ func (c *Coordinator) Receive(m proto.Message) {
 			c.config.Progress(t)
 		}
 	case *messages.WorkDone:
-		if t.Attempt != c.line.life {
-			return // a predecessor asked for it
+		if t.Attempt != c.self.Number {
+			return // another coordinator asked for it, see fence
 		}
 	case *messages.TimerFired:
-		if t.Generation>>generationBits != uint64(c.line.life) {
-			return // a predecessor armed it
+		if t.Generation>>generationBits != c.fence() {
+			return // another coordinator armed it
 		}
 		m = &messages.TimerFired{Key: t.Key, Generation: t.Generation & (1<<generationBits - 1)}
 	}
@@ -179,7 +179,7 @@ func (c *Coordinator) start(w protocol.Work) {
 }
 
 func (c *Coordinator) answer(done *messages.WorkDone, err error) {
-	done.Attempt = c.line.life
+	done.Attempt = c.self.Number
 	if err != nil {
 		done.Result = nil
 		done.Failure, done.Io = describe.Error(err), ioFailure(err)
@@ -208,8 +208,19 @@ func (c *Coordinator) timer(t protocol.Timer) {
 		return
 	}
 	c.self.Send(actor, &messages.SetTimer{Owner: string(c.self.Address), Key: t.Key,
-		Generation: uint64(c.line.life)<<generationBits | t.Generation, DelayMs: t.DelayMs})
+		Generation: c.fence()<<generationBits | t.Generation, DelayMs: t.DelayMs})
 }
+
+// fence tells whose timers arrive. All coordinators of a job that a node has had, one
+// after the other, have one address, and each counts its operations and timers from 1:
+//
+//  1. coordinator 1 has checkpoint 1's metadata written, as its operation 8;
+//  2. it ends, and coordinator 2 starts here under the next epoch;
+//  3. its operation 8 is the metadata of checkpoint 2;
+//  4. the answer of 1 arrives, and would put checkpoint 1's file on record as 2.
+//
+// So answers and timers carry the number of the actor (TestAnswersOfAnEarlierCoordinator).
+func (c *Coordinator) fence() uint64 { return uint64(c.self.Number) & (1<<(64-generationBits) - 1) }
 
 // end stops the actor, once.
 func (c *Coordinator) end(err error) {

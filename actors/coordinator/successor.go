@@ -17,7 +17,7 @@ import (
 // last completed checkpoint.
 type Fallen struct {
 	Job string
-	// Life numbers the job's coordinators in this process, from 1.
+	// Life numbers the job's coordinators since it was spawned here, from 1.
 	Life int
 	// Cause is one line; Stack is for a bug report.
 	Cause, Stack string
@@ -44,15 +44,14 @@ const (
 	// what panics again and again is not a matter of chance.
 	maxFalls      = 3
 	fallsWithinMs = 10 * 60_000
-	// generationBits of a timer's generation are the Master's, the others its life.
+	// generationBits of a timer's generation are the Master's, the others a fence.
 	generationBits = 40
 )
 
 // line is what a coordinator passes on to its successor.
 type line struct {
-	// life tells whose timers and answers arrive: all coordinators of a job have
-	// one address, and each counts its operations from 1.
-	life  uint32
+	// life numbers the job's coordinators since it was spawned here, from 1.
+	life  int
 	falls *job.Restarts
 	hooks *hooks
 	// last: it has only to record that the job failed.
@@ -87,7 +86,7 @@ func (c *Coordinator) fall(cause, stack string) {
 		config.Master.GiveUp = reason
 	}
 	if c.config.Event != nil {
-		c.config.Event(Fallen{Job: config.Master.Job, Life: int(c.line.life), Cause: cause, Stack: stack, GivenUp: next.last, Ended: ended})
+		c.config.Event(Fallen{Job: config.Master.Job, Life: c.line.life, Cause: cause, Stack: stack, GivenUp: next.last, Ended: ended})
 	}
 	switch {
 	case ended:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cutwater/messages"
+	"cutwater/protocol/job"
 )
 
 // poison is a message whose handling panics: its fields cannot be read.
@@ -187,5 +188,36 @@ func TestNoSuccessorOnAStoppedNode(t *testing.T) {
 	r.Settle()
 	if len(r.ends) != 1 || r.ends[0] == nil || r.record().Epoch != 1 {
 		t.Fatalf("ended %v, epoch %d", r.ends, r.record().Epoch)
+	}
+}
+
+// A coordinator that starts where one of its job has been does not take that one's
+// answers and timers for its own, although both count from 1.
+func TestAnswersOfAnEarlierCoordinator(t *testing.T) {
+	r := newRig(t)
+	address := job.CoordinatorAddress("n1", testJob)
+	r.Turns()
+	late := r.Work
+	if r.Work = nil; len(late) != 1 {
+		t.Fatalf("the first coordinator has asked for %d operations, want its epoch", len(late))
+	}
+	r.System.Stop(address)
+	r.Turns()
+	if err := Spawn(r.System, r.config); err != nil {
+		t.Fatal(err)
+	}
+	r.Turns()
+	own := r.Work
+	r.Work = nil
+	late[0]()
+	r.Turns()
+	r.deliver(&messages.TimerFired{Key: "checkpoint", Generation: 1<<generationBits | 1})
+	if len(r.Work) > 0 || len(r.Sent) > 0 {
+		t.Errorf("the second coordinator acts on what the first one asked for: %d operations, sent %v", len(r.Work), r.Sent)
+	}
+	r.Work = own
+	r.Settle()
+	if d := last[*messages.Deploy](r); d.Fence.Epoch != 2 || r.record().Epoch != 2 {
+		t.Errorf("deployed under epoch %d, on record %d, want 2", d.Fence.Epoch, r.record().Epoch)
 	}
 }

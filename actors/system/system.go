@@ -32,6 +32,7 @@ type System struct {
 
 	mu      sync.RWMutex
 	spawned map[protocol.Address]*Self
+	numbers uint32 // the last Self.Number
 	stopped bool
 	// The library knows actors by short names that are given again: its registry keeps
 	// room for every name that it has met.
@@ -124,6 +125,9 @@ type Self struct {
 	System  *System
 	Address protocol.Address
 	Mailbox *Mailbox
+	// Number tells the actor from all others of this System, those that had its
+	// address before it among them.
+	Number  uint32
 	pid     *actor.PID
 	process actor.Process // set when the actor starts
 }
@@ -190,6 +194,8 @@ func (s *System) enter(self *Self) error {
 		s.names++
 		name = s.prefix + s.node + "|" + strconv.Itoa(s.names)
 	}
+	s.numbers++
+	self.Number = s.numbers
 	self.pid = actor.NewPID(s.actors.Address(), name)
 	s.spawned[self.Address] = self
 	s.running[self] = true
