@@ -34,12 +34,10 @@ func (t *Task) newCoordinator(m *messages.NewCoordinator) error {
 // follow turns to the coordinator that the message names, unless it is an older one,
 // or of another attempt. What it has not heard is repeated to it.
 func (t *Task) follow(m *messages.NewCoordinator) bool {
-	f := m.GetFence()
-	if f.GetJob() != t.fence.Job || f.GetAttempt() != t.fence.Attempt || f.GetEpoch() < t.fence.Epoch {
-		t.stale++
+	if !t.ofNewest(m.Fence) {
 		return false
 	}
-	t.fence, t.coordinator = f, m.Coordinator
+	t.fence, t.coordinator = m.Fence, m.Coordinator
 	return true
 }
 

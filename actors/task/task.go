@@ -249,7 +249,7 @@ func (t *Task) receive(m proto.Message) error {
 			t.ended = false
 		}
 	case *messages.CancelTask:
-		if t.current(m.Fence) {
+		if t.ofNewest(m.Fence) {
 			t.end(messages.TaskState_TASK_CANCELED, nil)
 		}
 	case *messages.StandingQuery:
@@ -290,6 +290,16 @@ func (t *Task) receiveClosed(m proto.Message) {
 // its present coordinator.
 func (t *Task) current(f *messages.Fence) bool {
 	if f.GetJob() != t.fence.Job || f.GetAttempt() != t.fence.Attempt || f.GetEpoch() != t.fence.Epoch {
+		t.stale++
+		return false
+	}
+	return true
+}
+
+// ofNewest reports whether a message is to this attempt, and from its coordinator or from
+// one that has taken the job over since.
+func (t *Task) ofNewest(f *messages.Fence) bool {
+	if f.GetJob() != t.fence.Job || f.GetAttempt() != t.fence.Attempt || f.GetEpoch() < t.fence.Epoch {
 		t.stale++
 		return false
 	}

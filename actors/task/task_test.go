@@ -412,7 +412,8 @@ func TestOperatorsAreClosed(t *testing.T) {
 	}
 }
 
-// A cancellation by an older coordinator, or of another attempt, is not obeyed.
+// A cancellation by an older coordinator, or of another attempt, is not obeyed. That of a
+// later one is, though it did not take the task over.
 func TestStaleCancel(t *testing.T) {
 	r := newRig(t, &program{writer: &writer{Base: operator.Base{ID: "op"}}}, withInputs)
 	r.Settle()
@@ -421,6 +422,10 @@ func TestStaleCancel(t *testing.T) {
 		r.tell(&messages.CancelTask{Fence: f, Task: taskID(), Coordinator: coordinator})
 	}
 	if got := r.states(); got != "" {
+		t.Fatalf("reported %q", got)
+	}
+	r.tell(&messages.CancelTask{Fence: &messages.Fence{Job: testJob, Epoch: 2, Attempt: 3}, Task: taskID(), Coordinator: successor})
+	if got := r.states(); got != "CANCELED" {
 		t.Fatalf("reported %q", got)
 	}
 }
