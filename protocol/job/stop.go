@@ -6,6 +6,7 @@ import (
 
 	"cutwater/messages"
 	"cutwater/messages/describe"
+	"cutwater/protocol"
 )
 
 // fail ends the attempt because of err. Once the tasks have ended, the restart
@@ -187,7 +188,7 @@ func (m *Master) settle() {
 		m.record(messages.JobStatus_FAILED)
 		return
 	}
-	m.phase = waiting
+	m.phase, m.target = waiting, messages.JobStatus_JOB_STATUS_UNSPECIFIED
 	m.setStatus(messages.JobStatus_RESTARTING, "")
 	m.proposeStatus(messages.JobStatus_RESTARTING)
 	m.event(RestartDelayed{DelayMs: delayMs})
@@ -196,6 +197,7 @@ func (m *Master) settle() {
 
 // record makes the job's end durable.
 func (m *Master) record(status messages.JobStatus) {
+	protocol.Assert(status != messages.JobStatus_RESTARTING, "a restart would be recorded as the end of the job")
 	m.phase, m.target = recording, status
 	m.proposeStatus(status)
 }
