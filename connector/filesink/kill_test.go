@@ -46,10 +46,12 @@ func TestKilled(t *testing.T) {
 				part := &messages.Committable{}
 				must(t, proto.Unmarshal(b, part))
 				must(t, s.Start(t.Context(), c, []*messages.Committable{part}))
+				must(t, s.Sweep(t.Context(), c, []*messages.Committable{part}))
 				must(t, s.Commit(t.Context(), c, part))
 			} else {
 				// It died before the checkpoint: the rows come again.
 				must(t, s.Start(t.Context(), c, nil))
+				must(t, s.Sweep(t.Context(), c, nil))
 				must(t, s.Commit(t.Context(), c, prepared(t, s, c, 1, 5)))
 			}
 			files, err := filepath.Glob(filepath.Join(base, "out", "part-*"))
