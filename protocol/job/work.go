@@ -77,8 +77,13 @@ func (m *Master) proposed(c *messages.MetadataCommand, w *messages.WorkDone) {
 	case *messages.MetadataCommand_SetJobStatus:
 		if m.phase != recording || t.SetJobStatus.Status != m.target {
 			// That it restarts is for people; that it runs, and where, the next
-			// coordinator must know.
-			m.unrecorded = m.unrecorded || failure != "" && t.SetJobStatus.Status == messages.JobStatus_RUNNING
+			// coordinator must know. What is answered late may have been applied late.
+			switch t.SetJobStatus.Status {
+			case messages.JobStatus_RUNNING:
+				m.unrecorded = m.unrecorded || failure != "" || t.SetJobStatus.GetDeployment().GetAttempt() != m.attempt
+			case messages.JobStatus_RESTARTING:
+				m.unrecorded = m.unrecorded || m.phase == running
+			}
 			return
 		}
 		if failure != "" {
