@@ -173,7 +173,7 @@ func (m *Master) deploy() {
 	m.endOfData, m.finalDue = false, false
 	regional, oldest := m.failed != nil, m.oldest()
 	if !regional {
-		m.tasks, m.regions = nil, regionsOf(m.plan)
+		m.tasks, m.regions, m.unions = nil, regionsOf(m.plan), nil
 	}
 	slots, err := m.place()
 	if err != nil {

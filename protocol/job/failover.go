@@ -86,7 +86,8 @@ func (m *Master) failedTasks() (n int) {
 
 // restoreRegions prepares the failed regions from a checkpoint, nil for none.
 func (m *Master) restoreRegions(loaded *messages.CheckpointLoaded) {
-	if err := m.torn(loaded); err != nil {
+	m.keepUnions(loaded.GetMetadata())
+	if err := m.torn(); err != nil {
 		m.fail(err)
 		return
 	}
@@ -122,24 +123,41 @@ func (m *Master) restoreRegions(loaded *messages.CheckpointLoaded) {
 	m.acquire()
 }
 
-// torn reports an operator that keeps a union list, of which each subtask has a share for
-// all, if some of its tasks have finished and others are to restart. The finished ones
-// take part in no checkpoint any more, so that each would be refused
-// ([checkpoint.Coordinator]), and the others finish only behind one.
-func (m *Master) torn(loaded *messages.CheckpointLoaded) error {
-	for _, o := range loaded.GetMetadata().GetOperators() {
-		if !slices.ContainsFunc(o.Subtasks, func(s *messages.SubtaskEntry) bool { return s.State.GetHasUnionList() }) {
+// keepUnions says which vertices keep union lists in a checkpoint. Each subtask has a
+// share for all.
+func (m *Master) keepUnions(metadata *messages.CheckpointMetadata) {
+	m.unions = make([]bool, len(m.plan.Vertices))
+	for _, o := range metadata.GetOperators() {
+		if slices.ContainsFunc(o.Subtasks, func(s *messages.SubtaskEntry) bool { return s.State.GetHasUnionList() }) {
+			for i, v := range m.plan.Vertices {
+				m.unions[i] = m.unions[i] || slices.Contains(v.Operators, o.Uid)
+			}
+		}
+	}
+}
+
+// torn is an error if tasks of a vertex that keeps a union list restart, or have
+// restarted, from a checkpoint behind which others have finished. Those take part in no
+// checkpoint any more, so that each would be refused for lack of their share, and the
+// restarted ones would never finish, which they do only behind one.
+func (m *Master) torn() error {
+	newest := m.coordinator.Latest().GetCheckpoint()
+	for i, keeps := range m.unions {
+		if !keeps {
 			continue
 		}
 		finishes, restarts := false, false
 		for _, e := range m.tasks {
-			if slices.Contains(m.plan.Vertices[e.vertex].Operators, o.Uid) {
-				finishes = finishes || !m.falls(e) && finished(e)
-				restarts = restarts || m.falls(e)
+			switch restarted := e.deploy.Regional && e.deploy.Restore.GetCheckpoint() == newest; {
+			case e.vertex != i:
+			case m.falls(e), restarted && !e.terminal():
+				restarts = true
+			case finished(e):
+				finishes = true
 			}
 		}
 		if finishes && restarts {
-			return fmt.Errorf("%w; all tasks restart, since operator %q keeps a union list and part of its tasks have finished", m.failure, o.Uid)
+			return fmt.Errorf("%w; all tasks restart, since vertex %s keeps a union list and part of its tasks have finished", m.failure, m.plan.Vertices[i].Id)
 		}
 	}
 	return nil

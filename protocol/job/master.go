@@ -171,6 +171,7 @@ type Master struct {
 	tasks      []*execution           // in plan order
 	regions    regions                // of tasks
 	failed     []bool                 // by region: which ones restart while the others go on; nil: all or none do
+	unions     []bool                 // by vertex: it keeps a union list, as far as restarted regions are concerned
 	placed     places                 // of the last attempt, whosever it was
 	executions *checkpoint.Executions // the same for the coordinator
 	silent     map[string]int         // ticks since the node was heard, by its name

@@ -66,6 +66,10 @@ func (m *Master) taskIs(e *execution, state messages.TaskState, failure *message
 		m.failTask(e, &TaskFailedError{Task: taskName(e.task), Node: e.node,
 			Failure: &messages.Failure{Message: "it was cancelled, but not by its coordinator"}})
 	default:
+		if err := m.torn(); err != nil {
+			m.fail(err)
+			return
+		}
 		m.take(m.coordinator.Poll(m.nowMs))
 		m.progress()
 	}
