@@ -91,10 +91,7 @@ func (m *Master) slotInquiry(q *messages.SlotInquiry) {
 	held := m.slotsHeld()
 	if q.Term > m.slots.term {
 		m.slots.term = q.Term
-		m.config.Nodes = nil
-		for _, n := range held {
-			m.config.Nodes = append(m.config.Nodes, Node{Name: n.Node, Slots: int(n.Slots)})
-		}
+		m.offered(held)
 	}
 	if m.slots.asks {
 		m.requestSlots()
@@ -149,8 +146,18 @@ func (m *Master) slotsOffered() (n int) {
 	return n
 }
 
-// slotOffer takes what the next attempt may use. Nodes that were lost a moment ago are
-// left out: the dispatcher has not noticed.
+// offered is what the next attempt may use. Nodes that were lost a moment ago are left
+// out: whoever names them has not noticed.
+func (m *Master) offered(slots []*messages.NodeSlots) {
+	m.config.Nodes = nil
+	for _, n := range slots {
+		if _, lost := m.slots.lost[n.Node]; !lost {
+			m.config.Nodes = append(m.config.Nodes, Node{Name: n.Node, Slots: int(n.Slots)})
+		}
+	}
+}
+
+// slotOffer takes what a dispatcher grants.
 func (m *Master) slotOffer(o *messages.SlotOffer) {
 	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || o.Term < m.slots.term || m.phase == over {
 		m.drop("slot offer")
@@ -163,12 +170,7 @@ func (m *Master) slotOffer(o *messages.SlotOffer) {
 			delete(m.slots.lost, node)
 		}
 	}
-	m.config.Nodes = nil
-	for _, n := range o.Nodes {
-		if _, lost := m.slots.lost[n.Node]; !lost {
-			m.config.Nodes = append(m.config.Nodes, Node{Name: n.Node, Slots: int(n.Slots)})
-		}
-	}
+	m.offered(o.Nodes)
 	if m.phase == acquiring {
 		m.acquire()
 	}
