@@ -153,7 +153,7 @@ func (i *invariants) event(e protocol.Event, leads bool) {
 		}
 		i.retained()
 	case job.Swept:
-		if leads {
+		if leads && e.Last {
 			i.sweptLast, i.sweptOutages = i.over, i.world.Faults[PowerFailure]
 		}
 		i.retained()
@@ -192,7 +192,7 @@ func (i *invariants) retained() {
 }
 
 // channelGuards are the assertions that notice a channel's broken promise.
-var channelGuards = []string{"records were lost or repeated on the way"}
+var channelGuards = []string{"records were lost or repeated on the way", "exceeds what is outstanding"}
 
 // message looks at what is delivered.
 func (i *invariants) message(to protocol.Address, m proto.Message) {

@@ -252,6 +252,8 @@ func (o *outputs) credit(m *messages.Credit) {
 		o.repay(c, bytes)
 		c.returned, c.returnedOf = m.Messages, m.Bytes
 	}
+	// It is so if the receiver has messages of another life of this task: a Deploy
+	// was sent again, to a node that had been restarted meanwhile.
 	protocol.Assert(c.messages >= 0 && c.bytes >= 0, "credit for output %d exceeds what is outstanding: %d messages, %d bytes", m.Output, c.messages, c.bytes)
 	sent := 0
 	for _, q := range c.queue {

@@ -170,14 +170,20 @@ func (e HookFailed) String() string {
 }
 
 // Swept: what ended attempts left in the job's checkpoint directory is deleted.
-type Swept struct{ Files, Bytes uint64 }
+type Swept struct {
+	Files, Bytes uint64
+	// Last: the job has ended, and nothing of it is of use any more. An earlier sweep
+	// may be answered after the last one.
+	Last bool
+}
 
 // String is the event as one line.
 func (e Swept) String() string {
 	return fmt.Sprintf("swept %d files of ended attempts, %d bytes", e.Files, e.Bytes)
 }
 
-// SweepFailed: some of it may still be there. The next attempt tries again.
+// SweepFailed: some of it may still be there. The next attempt tries again, if there is
+// one.
 type SweepFailed struct{ Failure string }
 
 // String is the event as one line.

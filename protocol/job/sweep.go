@@ -35,9 +35,9 @@ func (m *Master) sweepLast() {
 }
 
 // sweepAnswered: nothing depends on it but space. The next attempt sweeps again.
-func (m *Master) sweepAnswered(w *messages.WorkDone) {
+func (m *Master) sweepAnswered(t *messages.SweepCheckpoints, w *messages.WorkDone) {
 	if s := w.GetCheckpointsSwept(); w.Failure == "" {
-		m.event(Swept{Files: s.GetFiles(), Bytes: s.GetBytes()})
+		m.event(Swept{Files: s.GetFiles(), Bytes: s.GetBytes(), Last: t.Ended})
 		return
 	}
 	m.event(SweepFailed{w.Failure})

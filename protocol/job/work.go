@@ -40,7 +40,7 @@ func (m *Master) workDone(w *messages.WorkDone) {
 			m.event(HookFailed{Hook: t.Hook, Failure: w.Failure})
 		}
 	case *messages.SweepCheckpoints:
-		m.sweepAnswered(w)
+		m.sweepAnswered(t, w)
 	case *messages.DiscoverSplits:
 		m.splitsDiscovered(t.Uid, w)
 	}
