@@ -162,7 +162,10 @@ type SlotRequest struct {
 	Held        []*NodeSlots `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
 	// The highest term of a dispatcher of which the coordinator knows: it takes no offer
 	// of an older one.
-	Term          uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	Term uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	// The number of the newest offer of this term that the coordinator has: it acts by no
+	// earlier one any more. 0: it has none.
+	Offer         uint64 `protobuf:"varint,7,opt,name=offer,proto3" json:"offer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +242,13 @@ func (x *SlotRequest) GetTerm() uint64 {
 	return 0
 }
 
+func (x *SlotRequest) GetOffer() uint64 {
+	if x != nil {
+		return x.Offer
+	}
+	return 0
+}
+
 // SlotOffer answers a SlotRequest: all the slots that the job may use now.
 type SlotOffer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -248,7 +258,10 @@ type SlotOffer struct {
 	// Why there are fewer than wanted, one sentence for a person; empty otherwise.
 	Missing string `protobuf:"bytes,4,opt,name=missing,proto3" json:"missing,omitempty"`
 	// The dispatcher's.
-	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	Term uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	// Grows within the term when the slots change. The coordinator says at once that it has
+	// a new one: slots that it takes away are kept from others until then.
+	Number        uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +327,13 @@ func (x *SlotOffer) GetMissing() string {
 func (x *SlotOffer) GetTerm() uint64 {
 	if x != nil {
 		return x.Term
+	}
+	return 0
+}
+
+func (x *SlotOffer) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
 	}
 	return 0
 }
@@ -832,20 +852,22 @@ const file_dispatch_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xac\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xc2\x01\n" +
 	"\vSlotRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12 \n" +
 	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\x12\x16\n" +
 	"\x06wanted\x18\x04 \x01(\rR\x06wanted\x12'\n" +
 	"\x04held\x18\x05 \x03(\v2\x13.cutwater.NodeSlotsR\x04held\x12\x12\n" +
-	"\x04term\x18\x06 \x01(\x04R\x04term\"\x8c\x01\n" +
+	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05offer\x18\a \x01(\x04R\x05offer\"\xa4\x01\n" +
 	"\tSlotOffer\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x05nodes\x18\x03 \x03(\v2\x13.cutwater.NodeSlotsR\x05nodes\x12\x18\n" +
 	"\amissing\x18\x04 \x01(\tR\amissing\x12\x12\n" +
-	"\x04term\x18\x05 \x01(\x04R\x04term\"A\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\"A\n" +
 	"\vSlotInquiry\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x1e\n" +
 	"\n" +

@@ -28,7 +28,7 @@
 //
 //	StartCoordinator    dispatcher -> agent       resent until the job's record names a coordinator on that node
 //	CoordinatorRefused  agent -> dispatcher       lost: the order is repeated, and refused again
-//	SlotRequest         coordinator -> agent -> dispatcher   repeated every second while the job lives
+//	SlotRequest         coordinator -> agent -> dispatcher   repeated every second while the job lives, and for each new offer
 //	SlotOffer           dispatcher -> coordinator lost: the next request is answered again
 //	SlotInquiry         dispatcher -> agents -> their coordinators   resent twice a second to whoever has not answered
 //	SlotInquiryAnswer   agent -> dispatcher       sent for each repetition

@@ -35,12 +35,15 @@ type world struct {
 	inquired []protocol.Address
 	deaf     map[string]bool // nodes that do not answer inquiries
 	mute     map[string]bool // jobs whose coordinators live and say nothing
-	loud     bool            // readings, inquiries and ticks are printed too
+	late     map[string]bool // jobs whose offers are on their way
+	offers   map[string]uint64
+	news     []*messages.SlotRequest // of coordinators that a new offer has reached
+	loud     bool                    // readings, inquiries and ticks are printed too
 	out      strings.Builder
 }
 
 func newWorld() *world {
-	return &world{nowMs: 1000, deaf: map[string]bool{}, mute: map[string]bool{}}
+	return &world{nowMs: 1000, deaf: map[string]bool{}, mute: map[string]bool{}, late: map[string]bool{}, offers: map[string]uint64{}}
 }
 
 func (w *world) run(d *script.Directive) (string, error) {
@@ -88,7 +91,8 @@ func (w *world) directive(d *script.Directive) error {
 		}
 	case "start": // a leadership begins
 		w.term++
-		w.d, w.reads, w.inquired = New("d|dispatcher", w.term), nil, nil
+		w.d, w.reads, w.inquired, w.news = New("d|dispatcher", w.term), nil, nil, nil
+		clear(w.offers)
 		w.carryOut(w.d.Start(w.nowMs, w.nodes))
 		w.settle()
 	case "loud": // from now on everything is printed, and readings wait for `read`
@@ -114,9 +118,15 @@ func (w *world) directive(d *script.Directive) error {
 		w.settle()
 	case "read": // the metadata store answers the oldest reading: [fail=why]
 		w.answer(d.Arg("fail", ""))
-	case "request": // job epoch=1 on=n1 wanted=4 [held=n1:2+n2:2] [term=N, not the dispatcher's]
+	case "request": // job epoch=1 on=n1 wanted=4 [held=n1:2+n2:2] [term=N, not the dispatcher's] [offer=N, of one that is late]
 		r := &messages.SlotRequest{Job: d.Words()[0], Epoch: uint64(d.Int("epoch", 1)), Wanted: uint32(d.Int("wanted", 0)),
 			Held: slotsArg(d, "held"), Term: uint64(d.Int("term", int64(w.term)))}
+		switch {
+		case w.late[r.Job]:
+			r.Offer = uint64(d.Int("offer", 0))
+		case r.Term == w.term:
+			r.Offer = w.offers[r.Job]
+		}
 		r.Coordinator = d.Arg("on", "n1") + "|coordinator/" + r.Job
 		delete(w.mute, r.Job)
 		w.requests = slices.DeleteFunc(w.requests, func(o *messages.SlotRequest) bool { return o.Job == r.Job })
@@ -125,6 +135,11 @@ func (w *world) directive(d *script.Directive) error {
 		w.settle()
 	case "quiet": // a job's coordinator is gone, without anybody's noticing
 		w.requests = slices.DeleteFunc(w.requests, func(o *messages.SlotRequest) bool { return o.Job == d.Words()[0] })
+	case "late": // jobs whose coordinators do not have new offers from now on
+		clear(w.late)
+		for _, job := range d.Words() {
+			w.late[job] = true
+		}
 	case "mute": // a job's coordinator lives, and is heard no more
 		w.mute[d.Words()[0]] = true
 	case "answer": // an agent answers an inquiry: node term=1 coordinators=a:1+b:2
@@ -154,6 +169,7 @@ func (w *world) directive(d *script.Directive) error {
 				for _, r := range w.requests {
 					if !w.mute[r.Job] {
 						w.again(r)
+						w.settle()
 					}
 				}
 			}
@@ -187,16 +203,23 @@ func (w *world) again(r *messages.SlotRequest) {
 }
 
 // settle lets everybody answer: the metadata store readings, unless the story does, and
-// agents and coordinators inquiries.
+// agents and coordinators inquiries. Coordinators confirm offers.
 func (w *world) settle() {
-	for !w.loud && len(w.reads) > 0 || len(w.inquired) > 0 {
-		if !w.loud && len(w.reads) > 0 {
+	for {
+		switch {
+		case !w.loud && len(w.reads) > 0:
 			w.answer("")
-			continue
+		case len(w.inquired) > 0:
+			to := w.inquired[0]
+			w.inquired = w.inquired[1:]
+			w.inquiry(to)
+		case len(w.news) > 0:
+			r := w.news[0]
+			w.news = w.news[1:]
+			w.again(r)
+		default:
+			return
 		}
-		to := w.inquired[0]
-		w.inquired = w.inquired[1:]
-		w.inquiry(to)
 	}
 }
 
@@ -219,8 +242,20 @@ func (w *world) inquiry(to protocol.Address) {
 	}
 	for _, r := range asked {
 		if !w.mute[r.Job] {
-			r.Term = w.term
+			r.Term, r.Offer = w.term, w.offers[r.Job]
 			w.step(r)
+		}
+	}
+}
+
+// offered lets the coordinator have an offer, unless it lives no more or the story says
+// otherwise.
+func (w *world) offered(o *messages.SlotOffer) {
+	w.offers[o.Job] = o.Number
+	for _, r := range w.requests {
+		if r.Job == o.Job && r.Epoch == o.Epoch && r.Term == o.Term && r.Offer != o.Number && !w.late[r.Job] && !w.mute[r.Job] {
+			r.Offer = o.Number
+			w.news = append(w.news, r)
 		}
 	}
 }
@@ -264,6 +299,9 @@ func (w *world) carryOut(e *protocol.Effects) {
 			if w.inquired = append(w.inquired, s.To); !w.loud {
 				continue
 			}
+		}
+		if o, ok := s.Message.(*messages.SlotOffer); ok {
+			w.offered(o)
 		}
 		fmt.Fprintf(&w.out, "%s-> %s %s\n", at, s.To, describe.Text(s.Message))
 	}

@@ -67,6 +67,7 @@ type Dispatcher struct {
 	claims    []*job              // those of them that asked for slots, in the order of first requests
 	inquiries map[string]*inquiry // of the living nodes, by name
 	learned   bool                // Granting was said
+	offers    uint64              // the number of the newest one
 	stale     uint64              // messages of jobs, epochs, terms and readings that are over
 
 	revision uint64 // up to which the jobs were read

@@ -38,10 +38,12 @@
 // Slots are granted all or none. If two jobs of eight slots each were given four of
 // the last eight, neither could run and neither would give back. So a job that lacks
 // slots keeps only those that its tasks still use, and is told in one sentence what
-// is missing. Free slots go to the job that asked first, if they are enough for it;
-// otherwise to the next one, since a job that is too large for the cluster would
-// keep everybody else from running. A large job may wait for long that way, and says
-// so.
+// is missing. What is taken from a job is free for others when its coordinator has said
+// that it has the offer without it (slots.go, testdata/taken_away.txt): the offers of a
+// term are numbered, and a new one is confirmed at once. Free slots go to the job that
+// asked first, if they are enough for it; otherwise to the next one, since a job that
+// is too large for the cluster would keep everybody else from running. A large job may
+// wait for long that way, and says so.
 //
 // # Tasks that nobody coordinates
 //

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"cutwater/messages"
@@ -14,7 +15,9 @@ type claim struct {
 	epoch       uint64
 	wanted      int
 	held        map[string]int // by node, as the coordinator says
-	granted     map[string]int // by node: nothing else is kept from others
+	granted     map[string]int // by node, as the last offer says
+	offer       uint64         // the number of that
+	usable      map[string]int // by node, the most of all offers by which the coordinator may still act
 	wish        map[string]int // the last grant that was enough
 	short       bool           // granted is not
 	missing     string         // why, as the last event said
@@ -46,7 +49,7 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 	}
 	j.heardMs = d.elapsedMs
 	if j.claim == nil {
-		j.claim = &claim{}
+		j.claim = &claim{usable: make(map[string]int)}
 		d.claims = append(d.claims, j)
 	}
 	c := j.claim
@@ -55,13 +58,18 @@ func (d *Dispatcher) slotRequest(r *messages.SlotRequest) {
 	for _, h := range r.Held {
 		c.held[h.Node] += int(h.Slots)
 	}
+	if r.Offer == c.offer {
+		clear(c.usable)
+		maps.Copy(c.usable, c.granted)
+	}
 	d.allocate(j)
 }
 
 // allocate brings the grants in line with the nodes and the claims, and tells those
 // jobs whose slots have changed, and the one that asked. First every claim keeps
 // what it has, as far as the nodes have it; then those that lack slots get them, all
-// or none, in the order of first requests.
+// or none, in the order of first requests. Slots that a job has lost are free for others
+// when its coordinator has said that it knows.
 func (d *Dispatcher) allocate(asked *job) {
 	unheard := d.unheard()
 	if unheard == "" && !d.learned {
@@ -81,6 +89,9 @@ func (d *Dispatcher) allocate(asked *job) {
 	for i, j := range d.claims {
 		grants[i] = j.claim.keep(d.nodes, free)
 	}
+	for i, j := range d.claims {
+		grants[i].withhold(j.claim, d.nodes, free)
+	}
 	d.reserve(free)
 	for i, j := range d.claims {
 		c, g := j.claim, &grants[i]
@@ -92,7 +103,9 @@ func (d *Dispatcher) allocate(asked *job) {
 		case unheard != "":
 			missing = fmt.Sprintf("the job needs %s and has %d: it is not known yet which are in use: %s", counted(c.wanted, "slot"), g.count, unheard)
 		default:
+			g.release(free)
 			missing = d.fill(c, g, free, total, living)
+			g.withhold(c, d.nodes, free)
 		}
 		d.grant(j, g, missing, j == asked)
 	}
@@ -100,14 +113,40 @@ func (d *Dispatcher) allocate(asked *job) {
 
 // grant is slots by the index of their node.
 type grant struct {
-	slots []int
-	count int
+	slots    []int
+	count    int
+	withheld []int // from other jobs, beside slots
 }
 
 func (g *grant) add(node, n int, free []int) {
 	g.slots[node] += n
 	g.count += n
 	free[node] -= n
+}
+
+// withhold takes from what is free the slots that are not granted and may be used all the
+// same, since the coordinator may still act by an earlier offer. Else two jobs might use
+// one:
+//
+//  1. A is offered slots of n1 and n2, and deploys its tasks there; it has not said so;
+//  2. n1 is lost; A lacks slots now, and keeps those that it holds by its last word: none;
+//  3. B is granted the slots of n2;
+//  4. A's tasks on n2 go on.
+//
+// (testdata/taken_away.txt, TestRandomClaims)
+func (g *grant) withhold(c *claim, nodes []Node, free []int) {
+	g.withheld = make([]int, len(nodes))
+	for i, n := range nodes {
+		g.withheld[i] = min(max(c.usable[n.Name]-g.slots[i], 0), free[i])
+		free[i] -= g.withheld[i]
+	}
+}
+
+// release makes free what was withheld from others, for the job itself.
+func (g *grant) release(free []int) {
+	for i, n := range g.withheld {
+		free[i] += n
+	}
 }
 
 // keep returns what stays: all that was granted and all that is held, if that is
@@ -190,6 +229,13 @@ func (d *Dispatcher) grant(j *job, g *grant, missing string, asked bool) {
 			news = true // its node is gone
 		}
 	}
+	if news {
+		d.offers++
+		c.offer = d.offers
+	}
+	for name, n := range granted { // the order has no effect
+		c.usable[name] = max(c.usable[name], n)
+	}
 	c.granted, c.short = granted, missing != ""
 	if !c.short {
 		c.wish = granted
@@ -202,7 +248,7 @@ func (d *Dispatcher) grant(j *job, g *grant, missing string, asked bool) {
 	}
 	c.missing = missing
 	if news || asked {
-		d.send(c.coordinator, &messages.SlotOffer{Job: j.id, Epoch: c.epoch, Nodes: offer, Missing: missing, Term: d.term})
+		d.send(c.coordinator, &messages.SlotOffer{Job: j.id, Epoch: c.epoch, Nodes: offer, Missing: missing, Term: d.term, Number: c.offer})
 	}
 }
 

@@ -26,7 +26,7 @@ func (w *world) report(d *script.Directive) error {
 }
 
 func (w *world) offer(d *script.Directive) {
-	o := &messages.SlotOffer{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Missing: d.Arg("missing", ""), Term: uint64(d.Int("term", 0))}
+	o := &messages.SlotOffer{Job: testJob, Epoch: uint64(d.Int("epoch", int64(w.master.epoch))), Missing: d.Arg("missing", ""), Term: uint64(d.Int("term", 0)), Number: uint64(d.Int("number", 0))}
 	for _, word := range d.Words() {
 		name, slots, _ := strings.Cut(word, ":")
 		n := &messages.NodeSlots{Node: name}

@@ -181,7 +181,7 @@ func (w *world) directive(d *script.Directive) error {
 		w.step(&messages.AcknowledgeCheckpoint{Fence: old.Fence, Task: old.Task, Checkpoint: uint64(d.Int("checkpoint", 0))})
 	case "inquire": // a dispatcher asks which slots are in use: term=n
 		w.step(&messages.SlotInquiry{Term: uint64(d.Int("term", 0)), Dispatcher: "n1|dispatcher"})
-	case "offer": // slots for the next attempt: name:slots ... [missing=why] [epoch=n] [term=n]
+	case "offer": // slots for the next attempt: name:slots ... [missing=why] [epoch=n] [term=n] [number=n]
 		w.offer(d)
 	case "node-lost": // a node is gone: name why=...
 		w.step(&messages.NodeLost{Node: d.Words()[0], Reason: d.Arg("why", "")})

@@ -21,6 +21,7 @@ const never = -1
 type slots struct {
 	asks    bool             // SlotRequests are sent
 	term    uint64           // the highest term of a dispatcher of which was heard
+	offer   uint64           // the number of the newest offer of that term
 	missing string           // what the last offer lacks, as it says
 	offerMs int64            // elapsedMs when it came
 	lost    map[string]int64 // nodes that NodeLost named, and elapsedMs then
@@ -77,7 +78,7 @@ func (m *Master) slotsTick() {
 
 func (m *Master) requestSlots() {
 	m.send(m.config.Agent, &messages.SlotRequest{Job: m.config.Job, Epoch: m.epoch, Coordinator: string(m.self),
-		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld(), Term: m.slots.term})
+		Wanted: uint32(slotsNeeded(m.plan)), Held: m.slotsHeld(), Term: m.slots.term, Offer: m.slots.offer})
 }
 
 // slotInquiry tells a new dispatcher which slots are in use. What the one before has
@@ -90,7 +91,7 @@ func (m *Master) slotInquiry(q *messages.SlotInquiry) {
 	}
 	held := m.slotsHeld()
 	if q.Term > m.slots.term {
-		m.slots.term = q.Term
+		m.slots.term, m.slots.offer = q.Term, 0
 		m.offered(held)
 	}
 	if m.slots.asks {
@@ -157,13 +158,16 @@ func (m *Master) offered(slots []*messages.NodeSlots) {
 	}
 }
 
-// slotOffer takes what a dispatcher grants.
+// slotOffer takes what a dispatcher grants. One that is new is confirmed: what it takes
+// away is free for others then.
 func (m *Master) slotOffer(o *messages.SlotOffer) {
-	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || o.Term < m.slots.term || m.phase == over {
+	older := o.Term < m.slots.term || o.Term == m.slots.term && o.Number < m.slots.offer
+	if m.config.Agent == "" || o.Job != m.config.Job || o.Epoch != m.epoch || older || m.phase == over {
 		m.drop("slot offer")
 		return
 	}
-	m.slots.term = o.Term
+	news := o.Number != m.slots.offer
+	m.slots.term, m.slots.offer = o.Term, o.Number
 	m.slots.missing, m.slots.offerMs = o.Missing, m.elapsedMs
 	for node, at := range m.slots.lost { // the order has no effect
 		if m.elapsedMs-at >= m.config.HeartbeatTimeoutMs || !slices.ContainsFunc(o.Nodes, func(n *messages.NodeSlots) bool { return n.Node == node }) {
@@ -175,6 +179,9 @@ func (m *Master) slotOffer(o *messages.SlotOffer) {
 		m.acquire()
 	}
 	m.takeoverOffered(o)
+	if news && m.phase != over {
+		m.requestSlots()
+	}
 }
 
 // nodeLost gives up the tasks of a node that is gone, and its slots.
