@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,26 +24,34 @@ import (
 // of its sources, an event and a metric, and by none of them when it has come back.
 func TestPlantedDeadSeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alive := false
+		var alive atomic.Bool
 		seeds, err := discovery.NewSeeds([]string{"192.0.2.7:7946"}, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var events []string
 		loop := discovery.NewLoop(discovery.Config{Sources: []discovery.Discoverer{seeds}, Seed: 5,
 			Join: func(context.Context, netip.AddrPort) error {
-				if !alive {
+				if !alive.Load() {
 					return errors.New("connection refused")
 				}
 				return nil
 			},
 			Changed: func(s discovery.Status) {
+				mu.Lock()
+				defer mu.Unlock()
 				events = append(events, node.SourceChanged{Source: s.Name, Error: s.Error}.String())
 			},
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go loop.Run(ctx)
+		told := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(events)
+		}
 		look := func() (problem, metric string) {
 			b := apitest.NewBackend()
 			for _, s := range loop.Status() {
@@ -66,17 +76,17 @@ func TestPlantedDeadSeed(t *testing.T) {
 		if want := `cutwater_discovery_failing{node="0123456789abcdef0123456789abcdef",source="join 192.0.2.7:7946"} 1`; metric != want {
 			t.Errorf("the metric is %s, not %s", metric, want)
 		}
-		if want := "join 192.0.2.7:7946: no node was joined: 192.0.2.7:7946: connection refused"; !slices.Contains(events, want) {
-			t.Errorf("no event says %q, but %q", want, events)
+		if want := "join 192.0.2.7:7946: no node was joined: 192.0.2.7:7946: connection refused"; !slices.Contains(told(), want) {
+			t.Errorf("no event says %q, but %q", want, told())
 		}
-		alive = true
+		alive.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if problem, metric := look(); problem != "" || !strings.HasSuffix(metric, " 0") {
 			t.Errorf("the seed is back, and the problem is %q, the metric %s", problem, metric)
 		}
-		if want := "join 192.0.2.7:7946: nothing is wrong any more"; events[len(events)-1] != want {
-			t.Errorf("the last event is %q, not %q", events[len(events)-1], want)
+		if want := "join 192.0.2.7:7946: nothing is wrong any more"; told()[len(told())-1] != want {
+			t.Errorf("the events are %q, the last not %q", told(), want)
 		}
 	})
 }

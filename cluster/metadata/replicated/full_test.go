@@ -45,7 +45,7 @@ func fillUp(dir string) {
 	check(unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil, "getrlimit")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err == nil, "listen", err)
-	s, err := Open(Options{NodeID: "a", Dir: dir, Listener: listener, TimeoutMs: 500, ElectionTimeoutMs: 50})
+	s, err := Open(Options{NodeID: "a", Dir: dir, Listener: listener, TimeoutMs: 30_000, ElectionTimeoutMs: 50})
 	check(err == nil, "open", err)
 	ctx := context.Background()
 	check(s.Bootstrap(ctx, testCluster) == nil, "bootstrap")
