@@ -23,8 +23,8 @@ import (
 //
 //   - has one coordinator, the one on record, on a node that lives;
 //   - runs, all its tasks on nodes that live;
-//   - shares no slot with the other one, if all that was said about slots arrived in
-//     time.
+//   - shares no slot with the other one, if all that dispatchers asked, and were told,
+//     about slots arrived in time. Offers may be late, or lost.
 func TestRandomClusters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
@@ -44,7 +44,7 @@ type cluster struct {
 	leader int
 	term   uint64
 	mail   []letter
-	// confused: something that was said about slots was lost, or is too old.
+	// confused: something that tells a dispatcher of slots was lost, or is too old.
 	confused bool
 }
 
@@ -92,10 +92,10 @@ type letter struct {
 	asker  *actor
 	action func() proto.Message
 	sentMs int64
-	slots  bool // it is about slots
+	slots  bool // by it a dispatcher knows which slots are in use
 }
 
-// lateMs is how old a message about slots may be: the next one is sent then.
+// lateMs is how old a letter that is marked so may be: the next one is sent then.
 const lateMs = 900
 
 const slotsPerNode = 2
@@ -203,7 +203,7 @@ func (c *cluster) carry(a *actor, e *protocol.Effects) {
 func (c *cluster) post(to protocol.Address, m proto.Message) {
 	l := letter{to: to, action: func() proto.Message { return m }, sentMs: c.nowMs}
 	switch m.(type) {
-	case *messages.SlotRequest, *messages.SlotOffer, *messages.SlotInquiry, *messages.SlotInquiryAnswer:
+	case *messages.SlotRequest, *messages.SlotInquiry, *messages.SlotInquiryAnswer:
 		l.slots = true
 	}
 	c.mail = append(c.mail, l)
