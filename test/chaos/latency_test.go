@@ -55,7 +55,7 @@ func BenchmarkWorkerKilled(b *testing.B) {
 		l := newLoad(b, c, 3, func(l *load, n *node) bool { return l.runs(n) && !l.coordinates(n) && n != c.leader(b.Context()) })
 		killed := l.kill()
 		ms.add("ms/detected", l.event("NodeLost", "NodeEnded").Sub(killed))
-		ms.add("ms/processing-again", l.processes(l.event("Restoring")).Sub(killed))
+		ms.add("ms/processing-again", l.processes(l.running()).Sub(killed))
 		l.end()
 	}
 	ms.report(b)
@@ -366,6 +366,19 @@ func until[T any](l *load, what string, look func() (T, bool)) T {
 			l.b.Fatalf("not within %v after the kill: %s", healTime, what)
 		}
 	}
+}
+
+// running is when all tasks ran again, with their state. Before that a task takes in
+// what it has room for, but processes nothing.
+func (l *load) running() time.Time {
+	return until(l, "all tasks run", func() (time.Time, bool) {
+		for _, e := range l.events {
+			if e.Kind == "StatusChanged" && e.Job == l.job && strings.HasSuffix(e.Text, "-> RUNNING") {
+				return time.UnixMilli(e.AtMs), true
+			}
+		}
+		return time.Time{}, false
+	})
 }
 
 // event is when the first event of one of the kinds was after the kill.
