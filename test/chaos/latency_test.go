@@ -61,36 +61,6 @@ func BenchmarkWorkerKilled(b *testing.B) {
 	ms.report(b)
 }
 
-// The node of a job's coordinator, or that of the leader, is killed; it runs no task.
-// The longest time in which no task has processed a record, and until output is
-// committed by a checkpoint that began after the kill.
-func BenchmarkCoordinatorKilled(b *testing.B) {
-	c := started(b, 5)
-	victims := map[string]func(*load, *node) bool{
-		"coordinator": func(l *load, n *node) bool { return !l.runs(n) && l.coordinates(n) && n != c.leader(b.Context()) },
-		"leader":      func(l *load, n *node) bool { return !l.runs(n) && !l.coordinates(n) && n == c.leader(b.Context()) },
-		"both":        func(l *load, n *node) bool { return !l.runs(n) && l.coordinates(n) && n == c.leader(b.Context()) },
-	}
-	for _, of := range []string{"coordinator", "leader", "both"} {
-		b.Run(of, func(b *testing.B) {
-			ms := medians{}
-			for b.Loop() {
-				l := newLoad(b, c, 2, victims[of])
-				since := l.kill()
-				killed := since
-				if of != "leader" {
-					since = l.event("Adopted")
-					ms.add("ms/adopted", since.Sub(killed))
-				}
-				ms.add("ms/committed", l.commits(since).Sub(killed))
-				ms.add("ms/longest-gap", l.gap(killed))
-				l.end()
-			}
-			ms.report(b)
-		})
-	}
-}
-
 // started is a cluster whose nodes have found each other.
 func started(b *testing.B, size int) *cluster {
 	binary, err := command()
@@ -159,8 +129,8 @@ func (m medians) report(b *testing.B) {
 type load struct {
 	b       *testing.B
 	cluster *cluster
-	job     string // its id
-	out     string // the folder of its sink
+	job     string   // its id
+	idle    []string // jobs that were deployed before it
 	view    *messages.JobView
 	victim  *node
 	stop    context.CancelFunc
@@ -172,11 +142,13 @@ type load struct {
 	grown   []time.Time // when the survivors had received more data than before
 }
 
-// newLoad deploys the job, under one name after the other until there is a node to
-// kill: one of which victim holds.
+// newLoad deploys the job, until there is a node to kill: one of which victim holds.
+// After each time that there is none it deploys an idle job, so that coordinators and
+// tasks are placed otherwise.
 func newLoad(b *testing.B, c *cluster, parallelism int, victim func(*load, *node) bool) *load {
-	for range 40 {
-		l := &load{b: b, cluster: c, changed: make(chan struct{})}
+	var idle []string
+	for range 12 {
+		l := &load{b: b, cluster: c, changed: make(chan struct{}), idle: idle}
 		l.deploy(fmt.Sprint("load", time.Now().UnixNano()), parallelism)
 		if i := slices.IndexFunc(c.nodes, func(n *node) bool { return victim(l, n) }); i >= 0 {
 			l.victim = c.nodes[i]
@@ -184,14 +156,25 @@ func newLoad(b *testing.B, c *cluster, parallelism int, victim func(*load, *node
 			l.look()
 			return l
 		}
-		l.cancel(c.nodes[0])
+		l.cancel(c.nodes[0], l.job)
+		l.deployText(fmt.Sprint("idle", time.Now().UnixNano()), idleJob)
+		idle = append(idle, l.job)
 	}
-	b.Fatal("in 40 placements there was no node to kill")
+	b.Fatal("in 12 placements there was no node to kill")
 	return nil
 }
 
-func (l *load) cancel(by *node) {
-	if a := l.cluster.ask(l.b.Context(), by, "cancel", l.job); a.code != 0 {
+// idleJob is a job that takes a slot and does next to nothing.
+const idleJob = `
+checkpointing: {interval: 10s, storage: coordinator}
+operators:
+  - uid: in
+    source: {datagen: {rate: 1, schema: {n: int}}}
+  - {uid: out, input: in, sink: {blackhole: {}}}
+`
+
+func (l *load) cancel(by *node, job string) {
+	if a := l.cluster.ask(l.b.Context(), by, "cancel", job); a.code != 0 {
 		l.b.Fatal(a)
 	}
 }
@@ -204,9 +187,7 @@ const (
 // deploy starts a keyed count, with a checkpoint every second, and a sink that commits
 // with each of them.
 func (l *load) deploy(name string, parallelism int) {
-	dir := filepath.Join(l.cluster.dir, name)
-	l.out = filepath.Join(dir, "out")
-	text := fmt.Sprintf(`name: %s
+	l.deployText(name, fmt.Sprintf(`
 parallelism: %d
 checkpointing: {interval: 1s, dir: checkpoints}
 operators:
@@ -218,7 +199,13 @@ operators:
     aggregate: {n: count()}
   - {uid: some, input: counts, filter: "key < 1000"}
   - {uid: out, input: some, sink: {file: {path: out, format: csv}}}
-`, name, parallelism, loadRate, loadKeys-1)
+`, parallelism, loadRate, loadKeys-1))
+}
+
+// deployText deploys a topology under that name, in a folder of that name.
+func (l *load) deployText(name, text string) {
+	dir := filepath.Join(l.cluster.dir, name)
+	text = "name: " + name + text
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		l.b.Fatal(err)
 	}
@@ -233,7 +220,11 @@ operators:
 	if err != nil {
 		l.b.Fatal(err)
 	}
-	l.job = jobs[len(jobs)-1].ID
+	i := slices.IndexFunc(jobs, func(j api.Job) bool { return j.Name == name })
+	if i < 0 {
+		l.b.Fatalf("job %s is deployed, and not listed", name)
+	}
+	l.job = jobs[i].ID
 	if l.view, err = l.client(l.cluster.nodes[0]).View(l.b.Context(), l.job, 0); err != nil {
 		l.b.Fatal(err)
 	}
@@ -405,47 +396,13 @@ func (l *load) processes(after time.Time) time.Time {
 	})
 }
 
-// gap is the longest time after the kill in which no task processed a record.
-func (l *load) gap(killed time.Time) (longest time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last := killed
-	for _, t := range append(l.grown, time.Now()) {
-		if t.After(killed) {
-			longest, last = max(longest, t.Sub(last)), t
-		}
-	}
-	return longest
-}
-
-// commits is when output was committed by a checkpoint that was triggered after that
-// time.
-func (l *load) commits(after time.Time) time.Time {
-	parts := func() int {
-		files, err := filepath.Glob(filepath.Join(l.out, "part-*"))
-		if err != nil {
-			l.b.Fatal(err)
-		}
-		return len(files)
-	}
-	until(l, "a checkpoint", func() (bool, bool) {
-		for _, e := range l.events {
-			if e.Kind == "Triggered" && e.Job == l.job && e.AtMs >= after.UnixMilli() {
-				return true, true
-			}
-		}
-		return false, false
-	})
-	before := parts()
-	within(l.b, "output", func() bool { return parts() > before })
-	return time.Now()
-}
-
 // end ends the job, and starts the node again.
 func (l *load) end() {
 	l.stop()
 	l.looking.Wait()
-	l.cancel(l.cluster.nodes[l.victim.index%len(l.cluster.nodes)])
+	for _, job := range append(l.idle, l.job) {
+		l.cancel(l.cluster.nodes[l.victim.index%len(l.cluster.nodes)], job)
+	}
 	if err := l.victim.start(); err != nil {
 		l.b.Fatal(err)
 	}
